@@ -1,0 +1,1 @@
+"""The SQL database behind the storage port: SQLite or PostgreSQL."""

@@ -1,0 +1,39 @@
+"""The few places where SQLite and PostgreSQL need different SQL."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Double, Table
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
+
+
+class database_seconds(FunctionElement[float]):  # noqa: N801 - reads as an SQL function
+    """Seconds since 1970 by the database's own clock, so that all workers count leases alike."""
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(database_seconds, "sqlite")
+def _sqlite_seconds(*_: object, **__: object) -> str:
+    # unixepoch('subsec') needs SQLite 3.42, newer than many Pythons bring; exact to 0.1 ms.
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(database_seconds, "postgresql")
+def _postgres_seconds(*_: object, **__: object) -> str:
+    return "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+
+
+Insert = sqlite.Insert | postgresql.Insert
+
+
+def insert(connection: Connection, table: Table) -> Any:  # noqa: ANN401 - the union below is untyped
+    """An INSERT that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
+    return postgresql.insert(table) if is_postgres(connection) else sqlite.insert(table)
+
+
+def is_postgres(connection: Connection) -> bool:
+    """Which of the two it is."""
+    return connection.dialect.name == "postgresql"

@@ -1,0 +1,137 @@
+"""Connections: how each of the two databases is opened for writing and for reading."""
+
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import NullPool, Pool, QueuePool
+
+from support_agent.adapters.db.faults import SETTING
+from support_agent.domain.errors import ConfigurationError
+
+OLDEST_SQLITE = (3, 35)  # the first with RETURNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """One engine per kind of transaction, as many connections as threads."""
+
+    durable: Engine
+    relaxed: Engine  # a power cut may lose the last commits, never tear one
+    reading: Engine
+    writer_threads: int
+    reader_threads: int
+
+    def dispose(self) -> None:
+        for engine in (self.durable, self.relaxed, self.reading):
+            engine.dispose()
+
+
+def open_engines(url: URL, *, readers: int, busy_timeout_s: float) -> Engines:
+    """Connects nothing yet."""
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, readers=readers, busy_timeout_s=busy_timeout_s)
+    return _postgres(url, readers=readers, busy_timeout_s=busy_timeout_s)
+
+
+def _sqlite(url: URL, *, readers: int, busy_timeout_s: float) -> Engines:
+    """One writer thread with two connections, because `synchronous` is set outside transactions."""
+    durable, relaxed, reading = (
+        sqlite_engine(url, pragmas=pragmas, begin=begin, busy_timeout_s=busy_timeout_s, size=size)
+        for pragmas, begin, size in (
+            (("synchronous=FULL",), "BEGIN IMMEDIATE", 1),
+            (("synchronous=NORMAL",), "BEGIN IMMEDIATE", 1),
+            (("query_only=ON",), "BEGIN", readers),
+        )
+    )
+    return Engines(
+        durable=durable, relaxed=relaxed, reading=reading, writer_threads=1, reader_threads=readers
+    )
+
+
+def sqlite_engine(
+    url: URL,
+    *,
+    begin: str,
+    busy_timeout_s: float,
+    pragmas: tuple[str, ...] = (),
+    size: int = 0,
+    create: bool = False,
+) -> Engine:
+    """Connections to one file; a missing file is made only when `create` says so."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise ConfigurationError(
+            f"this Python brings SQLite {sqlite3.sqlite_version}; 3.35 or newer is needed",
+            setting=SETTING,
+        )
+    path = quote(str(Path(url.database or "").absolute()))
+    address = f"file:{path}?mode={'rwc' if create else 'rw'}"
+
+    def connect() -> DBAPIConnection:
+        # Autocommit, so that only our BEGIN below opens a transaction.
+        connection = sqlite3.connect(
+            address, uri=True, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
+        )
+        for pragma in ("foreign_keys=ON", "recursive_triggers=ON", *pragmas):
+            connection.execute(f"PRAGMA {pragma}")
+        return cast("DBAPIConnection", connection)
+
+    pool: Pool = QueuePool(connect, pool_size=size, max_overflow=0) if size else NullPool(connect)
+    engine = create_engine("sqlite://", pool=pool)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _postgres(url: URL, *, readers: int, busy_timeout_s: float) -> Engines:
+    """One pool for all three kinds; READ COMMITTED with conditional updates for writing."""
+    engine = postgres_engine(url, busy_timeout_s=busy_timeout_s, size=2 * readers)
+    relaxed = engine.execution_options()
+
+    @event.listens_for(relaxed, "begin")
+    def _relax(connection: Connection) -> None:
+        connection.exec_driver_sql("SET LOCAL synchronous_commit TO OFF")
+
+    reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    return Engines(
+        durable=engine,
+        relaxed=relaxed,
+        reading=reading,
+        writer_threads=readers,
+        reader_threads=readers,
+    )
+
+
+def postgres_engine(url: URL, *, busy_timeout_s: float, size: int) -> Engine:
+    """Connections to a server; a lock that is waited for longer than the time-out is an error."""
+    try:
+        engine = create_engine(
+            url,
+            isolation_level="READ COMMITTED",
+            pool_size=size,
+            max_overflow=0,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": max(2, round(busy_timeout_s))},
+        )
+    except ImportError as error:
+        raise ConfigurationError(
+            'PostgreSQL needs its driver; install "support-agent[postgres]"', setting=SETTING
+        ) from error
+    wait_ms = max(1, round(busy_timeout_s * 1000))
+
+    @event.listens_for(engine, "connect")
+    def _settings(connection: DBAPIConnection, _: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"SET lock_timeout TO {wait_ms}")
+        cursor.close()
+        connection.commit()
+
+    return engine

@@ -1,0 +1,60 @@
+"""Payout attempts in SQL; a partial unique index allows one per request that has not failed."""
+
+import sqlalchemy as sa
+
+from support_agent.adapters.db.statements import insert_new, table_of
+from support_agent.adapters.db.tables.requests import NOT_FAILED_SQL, RefundAttemptRow
+from support_agent.domain.errors import NotFound
+from support_agent.domain.refunds import Attempt, AttemptStatus
+
+ATTEMPTS = table_of(RefundAttemptRow)
+
+
+class SqlAttempts:
+    """What was sent is inserted once; only the outcome changes."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, attempt: Attempt) -> bool:
+        row = {name: getattr(attempt, name) for name in Attempt.__dataclass_fields__}
+        return insert_new(self._connection, ATTEMPTS, row) == 1
+
+    def live(self, request_id: str) -> Attempt | None:
+        found = self._connection.execute(
+            sa.select(ATTEMPTS).where(ATTEMPTS.c.request_id == request_id, sa.text(NOT_FAILED_SQL))
+        )
+        row = found.mappings().first()
+        return None if row is None else _from_row(row)
+
+    def of(self, request_id: str) -> tuple[Attempt, ...]:
+        found = self._connection.execute(
+            sa.select(ATTEMPTS)
+            .where(ATTEMPTS.c.request_id == request_id)
+            .order_by(ATTEMPTS.c.number)
+        )
+        return tuple(_from_row(row) for row in found.mappings())
+
+    def finish(
+        self,
+        attempt_id: str,
+        status: AttemptStatus,
+        *,
+        provider_refund_id: str | None,
+        error_code: str | None,
+    ) -> None:
+        # A refund id once known stays known: it is how a person finds the refund at the provider.
+        known = sa.func.coalesce(provider_refund_id, ATTEMPTS.c.provider_refund_id)
+        finished = self._connection.execute(
+            sa.update(ATTEMPTS)
+            .where(ATTEMPTS.c.id == attempt_id)
+            .values(status=status, provider_refund_id=known, error_code=error_code)
+        )
+        if finished.rowcount != 1:
+            raise NotFound(attempt_id)
+
+
+def _from_row(row: sa.RowMapping) -> Attempt:
+    values = {name: row[name] for name in Attempt.__dataclass_fields__}
+    values |= {"status": AttemptStatus(row["status"])}
+    return Attempt(**values)

@@ -1,0 +1,139 @@
+"""Creating and raising our balances from what the shop says of an order."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from support_agent.adapters.db.statements import insert_new, table_of
+from support_agent.adapters.db.tables.books import LineBalance, OrderBalance, PaymentBalance
+from support_agent.domain.orders import Order, OrderLine, Payment
+
+ORDERS = table_of(OrderBalance)
+LINES = table_of(LineBalance)
+PAYMENTS = table_of(PaymentBalance)
+
+_Stored = dict[str, sa.RowMapping]
+
+
+def sync_order(connection: sa.Connection, order: Order) -> None:
+    """Insert what is new and raise what grew; a figure that fell leaves ours as it is.
+
+    Two may do this at once: rows are taken order -> lines -> payments and a conflict means that
+    the other one was first. A payment that our books know under another order stays there, so
+    that nothing can be reserved on it twice.
+    """
+    payments = _stored(connection, PAYMENTS, order.id, PAYMENTS.c.payment_id)
+    lines = _stored(connection, LINES, order.id, LINES.c.line_id)
+    _sync_total(connection, order, payments)
+    _sync_lines(connection, order, lines)
+    _sync_payments(connection, order, payments)
+
+
+def _stored(
+    connection: sa.Connection, table: sa.Table, order_id: str, key: sa.Column[str]
+) -> _Stored:
+    found = connection.execute(sa.select(table).where(table.c.order_id == order_id)).mappings()
+    return {row[key.name]: row for row in found}
+
+
+def _sync_total(connection: sa.Connection, order: Order, payments: _Stored) -> None:
+    captured = _captured(order, payments)
+    stored: int | None = connection.scalar(
+        sa.select(ORDERS.c.captured_minor).where(ORDERS.c.order_id == order.id)
+    )
+    if stored is None:
+        row = {
+            "order_id": order.id,
+            "customer_id": order.customer_id,
+            "currency": order.currency,
+            "captured_minor": captured,
+        }
+        insert_new(connection, ORDERS, row)
+    elif captured > stored:
+        connection.execute(
+            sa.update(ORDERS)
+            .where(ORDERS.c.order_id == order.id, ORDERS.c.captured_minor < captured)
+            .values(captured_minor=captured)
+        )
+
+
+def _captured(order: Order, payments: _Stored) -> int:
+    """The order's captured amount: over all its payments in its currency, gone ones included."""
+    amounts = {
+        row["payment_id"]: row["captured_minor"]
+        for row in payments.values()
+        if row["currency"] == order.currency
+    }
+    for payment in order.payments:
+        if payment.currency == order.currency:
+            amounts[payment.id] = max(payment.captured_minor, amounts.get(payment.id, 0))
+    return sum(amounts.values())
+
+
+def _sync_lines(connection: sa.Connection, order: Order, stored: _Stored) -> None:
+    new = [_new_line(order.id, line) for line in order.lines if line.id not in stored]
+    if new:
+        insert_new(connection, LINES, *new)
+    for line in order.lines:
+        if line.id in stored:
+            _raise_line(connection, line, stored[line.id])
+
+
+def _new_line(order_id: str, line: OrderLine) -> dict[str, Any]:
+    return {
+        "order_id": order_id,
+        "line_id": line.id,
+        "total_minor": max(0, line.total_minor),  # a line may be a discount: nothing to give back
+        "quantity": max(0, line.quantity),
+        "reserved_units": 0,
+        "refunded_units": 0,
+    }
+
+
+def _raise_line(connection: sa.Connection, line: OrderLine, row: sa.RowMapping) -> None:
+    total = max(row["total_minor"], line.total_minor)
+    quantity = max(row["quantity"], line.quantity)
+    if (total, quantity) == (row["total_minor"], row["quantity"]):
+        return
+    connection.execute(
+        sa.update(LINES)
+        .where(LINES.c.order_id == row["order_id"], LINES.c.line_id == line.id)
+        .where(LINES.c.total_minor <= total, LINES.c.quantity <= quantity)
+        .values(total_minor=total, quantity=quantity)
+    )
+
+
+def _sync_payments(connection: sa.Connection, order: Order, stored: _Stored) -> None:
+    new = [_new_payment(order.id, p) for p in order.payments if p.id not in stored]
+    if new:
+        insert_new(connection, PAYMENTS, *new)
+    for payment in order.payments:
+        if payment.id in stored:
+            _raise_payment(connection, payment, stored[payment.id])
+
+
+def _new_payment(order_id: str, payment: Payment) -> dict[str, Any]:
+    return {
+        "order_id": order_id,
+        "payment_id": payment.id,
+        "gateway": payment.gateway,
+        "account": payment.account,
+        "gateway_payment_id": payment.gateway_payment_id,
+        "method": payment.method,
+        "currency": payment.currency,
+        "captured_minor": max(0, payment.captured_minor),
+        "disputed": payment.disputed,
+        "frozen": False,
+    }
+
+
+def _raise_payment(connection: sa.Connection, payment: Payment, row: sa.RowMapping) -> None:
+    captured = max(row["captured_minor"], payment.captured_minor)
+    if (captured, payment.disputed) == (row["captured_minor"], row["disputed"]):
+        return
+    connection.execute(
+        sa.update(PAYMENTS)
+        .where(PAYMENTS.c.order_id == row["order_id"], PAYMENTS.c.payment_id == payment.id)
+        .where(PAYMENTS.c.captured_minor <= captured)
+        .values(captured_minor=captured, disputed=payment.disputed)
+    )

@@ -1,0 +1,52 @@
+"""Signed decisions in SQL, insert-only."""
+
+import sqlalchemy as sa
+
+from support_agent.adapters.db.statements import insert_new, table_of
+from support_agent.adapters.db.tables.requests import RefundDecisionRow
+from support_agent.domain.approvals import Choice, Decision
+from support_agent.domain.errors import AlreadyDecided
+from support_agent.domain.people import Proof
+
+DECISIONS = table_of(RefundDecisionRow)
+
+_ONCE = ("request_id", "round", "person_id")
+
+
+class SqlDecisions:
+    """One decision of a person per request and round, by a unique constraint."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, decision: Decision) -> None:
+        """Insert the decision.
+
+        Raises:
+            AlreadyDecided: this person decided this round of the request before.
+        """
+        row = {name: getattr(decision, name) for name in Decision.__dataclass_fields__}
+        if not insert_new(self._connection, DECISIONS, row, on=_ONCE):
+            earlier = self._earlier(decision)
+            raise AlreadyDecided(
+                decision.request_id, status=earlier.choice, by=earlier.name, at=earlier.at
+            )
+
+    def of(self, request_id: str) -> tuple[Decision, ...]:
+        found = self._connection.execute(
+            sa.select(DECISIONS)
+            .where(DECISIONS.c.request_id == request_id)
+            .order_by(DECISIONS.c.seq)
+        )
+        return tuple(_from_row(row) for row in found.mappings())
+
+    def _earlier(self, decision: Decision) -> Decision:
+        same = [DECISIONS.c[name] == getattr(decision, name) for name in _ONCE]
+        found = self._connection.execute(sa.select(DECISIONS).where(*same))
+        return _from_row(found.mappings().one())
+
+
+def _from_row(row: sa.RowMapping) -> Decision:
+    values = {name: row[name] for name in Decision.__dataclass_fields__}
+    values |= {"choice": Choice(row["choice"]), "proof": Proof(row["proof"])}
+    return Decision(**values)

@@ -1,0 +1,205 @@
+"""Refund requests in SQL: facts inserted once, moved by one conditional update."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from support_agent.adapters.db.statements import insert_new, storable, table_of
+from support_agent.adapters.db.stores.cursors import decode_cursor, encode_cursor
+from support_agent.adapters.db.stores.rows import (
+    lines_from_json,
+    lines_to_json,
+    reasons_from_json,
+    reasons_to_json,
+)
+from support_agent.adapters.db.tables.requests import (
+    NOT_FAILED_SQL,
+    NOT_PENDING_SQL,
+    PENDING_SQL,
+    RefundAttemptRow,
+    RefundRequestRow,
+)
+from support_agent.domain.consent import Consent
+from support_agent.domain.errors import Conflict
+from support_agent.domain.orders import PaymentMethod
+from support_agent.domain.people import Principal, PrincipalKind, Proof
+from support_agent.domain.policy import Verdict
+from support_agent.domain.refunds import RefundRequest, RequestStatus
+from support_agent.ports.storage.requests import Page, RequestFilter
+
+REQUESTS = table_of(RefundRequestRow)
+ATTEMPTS = table_of(RefundAttemptRow)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PENDING = RequestStatus.PENDING_APPROVAL
+# The orders of a list, as its cursors name them.
+_QUEUE = "queue"
+_NEWEST = "newest"
+
+
+class SqlRequests:
+    """`created_seq` orders the history, `queue_rank` the queue."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, request: RefundRequest) -> None:
+        """Insert the facts.
+
+        Raises:
+            Conflict: the quote was filed by somebody else a moment ago; read it by its quote.
+        """
+        if not insert_new(self._connection, REQUESTS, _to_row(request), on=("quote_id",)):
+            raise Conflict(f"quote {request.quote_id!r} has just been filed; look at it again")
+
+    def get(self, request_id: str) -> RefundRequest | None:
+        return self._one(REQUESTS.c.id, request_id)
+
+    def by_quote(self, quote_id: str) -> RefundRequest | None:
+        return self._one(REQUESTS.c.quote_id, quote_id)
+
+    def list(
+        self, where: RequestFilter, *, limit: int, cursor: str | None = None
+    ) -> Page[RefundRequest]:
+        queue = where.status is _PENDING
+        statement = _queue(cursor) if queue else _newest(where.status, cursor)
+        for column, wanted in (("customer_id", where.customer_id), ("order_id", where.order_id)):
+            if wanted is not None:
+                if not storable(wanted):
+                    return Page(data=(), next_cursor=None)
+                statement = statement.where(REQUESTS.c[column] == wanted)
+        rows = self._connection.execute(statement.limit(limit + 1)).mappings().all()
+        last = rows[limit - 1] if len(rows) > limit else None
+        return Page(
+            data=tuple(_from_row(row) for row in rows[:limit]),
+            next_cursor=None if last is None else _cursor(where.status, last),
+        )
+
+    def move(
+        self,
+        request: RefundRequest,
+        to: RequestStatus,
+        *,
+        round: int,  # noqa: A002 - the field's name
+        approved_until: datetime | None,
+    ) -> bool:
+        moved = self._connection.execute(
+            sa.update(REQUESTS)
+            .where(
+                REQUESTS.c.id == request.id,
+                REQUESTS.c.status == request.status,
+                REQUESTS.c.version == request.version,
+            )
+            .values(
+                status=to,
+                version=REQUESTS.c.version + 1,
+                round=round,
+                approved_until=approved_until,
+            )
+        )
+        return moved.rowcount == 1
+
+    def expired(self, now: datetime, *, limit: int) -> tuple[RefundRequest, ...]:
+        live = sa.exists().where(ATTEMPTS.c.request_id == REQUESTS.c.id, sa.text(NOT_FAILED_SQL))
+        late = (
+            sa.select(REQUESTS)
+            .where(sa.text(PENDING_SQL), REQUESTS.c.expires_at < now)
+            .order_by(REQUESTS.c.queue_rank, REQUESTS.c.id),
+            sa.select(REQUESTS)
+            .where(_is(RequestStatus.APPROVED), REQUESTS.c.approved_until < now)
+            .order_by(REQUESTS.c.created_seq),
+        )
+        found = [
+            row
+            for statement in late
+            for row in self._connection.execute(
+                statement.where(sa.not_(live)).limit(limit)
+            ).mappings()
+        ]
+        found.sort(key=lambda row: int(row["created_seq"]))
+        return tuple(_from_row(row) for row in found[:limit])
+
+    def in_status(
+        self, statuses: Sequence[RequestStatus], *, limit: int
+    ) -> tuple[RefundRequest, ...]:
+        found = self._connection.execute(
+            sa.select(REQUESTS).where(_is(*statuses)).order_by(REQUESTS.c.created_seq).limit(limit)
+        )
+        return tuple(_from_row(row) for row in found.mappings())
+
+    def _one(self, column: sa.Column[str], value: str) -> RefundRequest | None:
+        if not storable(value):
+            return None
+        found = self._connection.execute(sa.select(REQUESTS).where(column == value))
+        row = found.mappings().first()
+        return None if row is None else _from_row(row)
+
+
+def _queue(cursor: str | None) -> sa.Select[Any]:
+    """The queue, walked along its partial index: status as a literal, keyset ascending."""
+    statement = sa.select(REQUESTS).where(sa.text(PENDING_SQL))
+    key = sa.tuple_(REQUESTS.c.queue_rank, REQUESTS.c.id)
+    if cursor is not None:
+        statement = statement.where(key > decode_cursor(cursor, _QUEUE, int, str))
+    return statement.order_by(REQUESTS.c.queue_rank, REQUESTS.c.id)
+
+
+def _newest(status: RequestStatus | None, cursor: str | None) -> sa.Select[Any]:
+    statement = sa.select(REQUESTS)
+    if status is not None:
+        statement = statement.where(_is(status))
+    if cursor is not None:
+        (before,) = decode_cursor(cursor, _NEWEST, int)
+        statement = statement.where(REQUESTS.c.created_seq < before)
+    return statement.order_by(REQUESTS.c.created_seq.desc())
+
+
+def _cursor(status: RequestStatus | None, row: sa.RowMapping) -> str:
+    if status is _PENDING:
+        return encode_cursor(_QUEUE, row["queue_rank"], row["id"])
+    return encode_cursor(_NEWEST, row["created_seq"])
+
+
+def _is(*statuses: RequestStatus) -> sa.ColumnElement[bool]:
+    wanted = REQUESTS.c.status.in_(statuses)
+    # Says what the statuses say already, in the words of the partial index that serves them.
+    return wanted if _PENDING in statuses else sa.and_(sa.text(NOT_PENDING_SQL), wanted)
+
+
+def _to_row(request: RefundRequest) -> dict[str, Any]:
+    row = {name: getattr(request, name) for name in RefundRequest.__dataclass_fields__}
+    requester: Principal = row.pop("requester")
+    return {
+        **row,
+        "lines": lines_to_json(request.lines),
+        "reasons": reasons_to_json(request.reasons),
+        "requester_kind": requester.kind,
+        "requester_id": requester.id,
+        "requester_person_id": requester.person_id,
+        "requester_proof": requester.proof,
+        "requester_via": requester.via,
+        "queue_rank": (request.created_at - _EPOCH) // timedelta(microseconds=1),
+    }
+
+
+def _from_row(row: sa.RowMapping) -> RefundRequest:
+    fields = RefundRequest.__dataclass_fields__
+    values = {name: row[name] for name in fields if name in row}
+    values |= {
+        "lines": lines_from_json(row["lines"]),
+        "reasons": reasons_from_json(row["reasons"]),
+        "method": PaymentMethod(row["method"]),
+        "verdict": Verdict(row["verdict"]),
+        "consent": Consent(row["consent"]),
+        "status": RequestStatus(row["status"]),
+        "requester": Principal(
+            kind=PrincipalKind(row["requester_kind"]),
+            id=row["requester_id"],
+            person_id=row["requester_person_id"],
+            proof=Proof(row["requester_proof"]),
+            via=row["requester_via"],
+        ),
+    }
+    return RefundRequest(**values)

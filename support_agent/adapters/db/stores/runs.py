@@ -1,0 +1,330 @@
+"""Runs, their steps and their tool calls in SQL."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import assert_never
+
+import sqlalchemy as sa
+
+from support_agent.adapters.db.dialect import database_seconds, insert
+from support_agent.adapters.db.tables.talk import RunRow, StepRow, ToolCallRow
+from support_agent.adapters.db.types import core, storable
+from support_agent.domain.runs import (
+    AskCustomer,
+    CallTools,
+    Decision,
+    FinalAnswer,
+    Observation,
+    RecordedCall,
+    Run,
+    RunStatus,
+    RunStep,
+    StopReason,
+    ToolCall,
+    Usage,
+)
+from support_agent.ports.storage import RunEnd
+
+Row = sa.Row[tuple[object, ...]]
+
+runs = core(RunRow)
+steps = core(StepRow)
+tool_calls = core(ToolCallRow)
+
+_ADD_STEP = sa.insert(steps)
+_ADD_CALLS = sa.insert(tool_calls)
+_ANSWER = (
+    sa.update(tool_calls)
+    .where(tool_calls.c.id == sa.bindparam("id_"), tool_calls.c.ok.is_(None))
+    .values(
+        ok=sa.bindparam("ok"),
+        content=sa.bindparam("content"),
+        error_code=sa.bindparam("error_code"),
+        quote_ids=sa.bindparam("quote_ids"),
+        request_ids=sa.bindparam("request_ids"),
+        answered_at=database_seconds(),
+    )
+)
+_COUNTED = ("requests", "input_tokens", "output_tokens", "cost_micros")
+# Later runs answer later messages; the same message again is a later epoch.
+_OLDEST_FIRST = (runs.c.trigger_seq, runs.c.epoch, runs.c.id)
+
+
+class SqlRuns:
+    """A step is one INSERT, its calls another; reading a conversation back is two SELECTs."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def start(self, run: Run) -> bool:
+        values = {
+            "id": run.id,
+            "conversation_id": run.conversation_id,
+            "trigger_seq": run.trigger_seq,
+            "status": run.status,
+            "stop_reason": run.stop_reason,
+            "operator": run.operator,
+            "started_at": run.started_at,
+            "steps": run.steps,
+            "consecutive_errors": run.consecutive_errors,
+            **_usage_values(run.usage),
+            "epoch": run.epoch,
+        }
+        statement = insert(self._connection, runs).values(values).on_conflict_do_nothing()
+        return self._connection.execute(statement).rowcount == 1
+
+    def close_orphan(self, conversation_id: str, *, at: datetime) -> str | None:
+        """The dead owner never told its counters: they are taken from its steps."""
+        own = steps.c.run_id == runs.c.id
+        count = sa.select(sa.func.count()).select_from(steps).where(own).scalar_subquery()
+        statement = (
+            sa.update(runs)
+            .where(runs.c.conversation_id == conversation_id, runs.c.status == _literal("running"))
+            .values(
+                status=RunStatus.STOPPED,
+                stop_reason=StopReason.CANCELLED,
+                ended_at=at,
+                steps=count,
+                **{name: _larger(runs.c[name], _sum_of_steps(name)) for name in _COUNTED},
+            )
+            .returning(runs.c.id)
+        )
+        closed: str | None = self._connection.execute(statement).scalar_one_or_none()
+        return closed
+
+    def end(self, end: RunEnd) -> bool:
+        statement = (
+            sa.update(runs)
+            .where(runs.c.id == end.run_id, runs.c.status == _literal("running"))
+            .values(
+                status=end.status,
+                stop_reason=end.stop_reason,
+                ended_at=end.at,
+                steps=end.steps,
+                consecutive_errors=end.consecutive_errors,
+                answer_seq=end.answer_seq,
+                **_usage_values(end.usage),
+            )
+        )
+        return self._connection.execute(statement).rowcount == 1
+
+    def reopen(self, run_id: str, *, epoch: int) -> bool:
+        other = runs.alias()
+        running = sa.exists().where(
+            other.c.conversation_id == runs.c.conversation_id,
+            other.c.status == _literal("running"),
+        )
+        statement = (
+            sa.update(runs)
+            .where(runs.c.id == run_id, runs.c.status == RunStatus.STOPPED, ~running)
+            .values(status=RunStatus.RUNNING, stop_reason=None, ended_at=None, epoch=epoch)
+        )
+        return self._connection.execute(statement).rowcount == 1
+
+    def get(self, run_id: str) -> Run | None:
+        row = self._connection.execute(sa.select(runs).where(runs.c.id == run_id)).one_or_none()
+        return None if row is None else _run(row)
+
+    def list(
+        self, *, conversation_id: str | None, limit: int, before: str | None
+    ) -> tuple[Run, ...]:
+        statement = sa.select(runs).order_by(runs.c.id.desc()).limit(limit)
+        if conversation_id is not None:
+            statement = statement.where(runs.c.conversation_id == conversation_id)
+        if before is not None:
+            statement = statement.where(runs.c.id < before)
+        return tuple(_run(row) for row in self._connection.execute(statement))
+
+    def add_step(
+        self, *, run_id: str, number: int, decision: Decision, usage: Usage, at: datetime
+    ) -> None:
+        self._connection.execute(
+            _ADD_STEP,
+            {
+                "run_id": run_id,
+                "number": number,
+                **_decision_values(decision),
+                **_usage_values(usage),
+                "at": at,
+            },
+        )
+        if isinstance(decision, CallTools) and decision.calls:
+            rows = [
+                _call_values(run_id, number, position, call)
+                for position, call in enumerate(decision.calls)
+            ]
+            self._connection.execute(_ADD_CALLS, rows)
+
+    def answer(self, call: ToolCall, observation: Observation) -> bool:
+        parameters = {
+            "id_": call.id,
+            "ok": observation.ok,
+            "content": storable(observation.content),
+            "error_code": observation.error_code,
+            "quote_ids": list(observation.quote_ids),
+            "request_ids": list(observation.request_ids),
+        }
+        return self._connection.execute(_ANSWER, parameters).rowcount == 1
+
+    def steps(self, run_id: str) -> tuple[RunStep, ...]:
+        step_rows = self._connection.execute(
+            sa.select(steps).where(steps.c.run_id == run_id).order_by(steps.c.number)
+        )
+        call_rows = self._connection.execute(
+            sa.select(tool_calls)
+            .where(tool_calls.c.run_id == run_id)
+            .order_by(tool_calls.c.step, tool_calls.c.position)
+        )
+        return _joined(step_rows, call_rows)
+
+    def steps_of_conversation(self, conversation_id: str) -> tuple[RunStep, ...]:
+        of_conversation = runs.c.conversation_id == conversation_id
+        step_rows = self._connection.execute(
+            sa.select(steps)
+            .join(runs, runs.c.id == steps.c.run_id)
+            .where(of_conversation)
+            .order_by(*_OLDEST_FIRST, steps.c.number)
+        )
+        call_rows = self._connection.execute(
+            sa.select(tool_calls)
+            .join(runs, runs.c.id == tool_calls.c.run_id)
+            .where(of_conversation)
+            .order_by(tool_calls.c.run_id, tool_calls.c.step, tool_calls.c.position)
+        )
+        return _joined(step_rows, call_rows)
+
+    def model_calls(self, conversation_id: str) -> int:
+        """Per run the larger of what its end reported and what its steps add up to.
+
+        A run's end counts the attempts that led to no step; while it runs only steps are known.
+        A step is at least one call, also from a model that counts no requests.
+        """
+        per_step = sa.case(
+            (steps.c.run_id.is_(None), 0), else_=_larger(steps.c.requests, sa.literal(1))
+        )
+        per_run = (
+            sa.select(runs.c.requests, sa.func.sum(per_step).label("by_steps"))
+            .select_from(runs.outerjoin(steps, steps.c.run_id == runs.c.id))
+            .where(runs.c.conversation_id == conversation_id)
+            .group_by(runs.c.id, runs.c.requests)
+            .subquery()
+        )
+        larger = _larger(per_run.c.requests, per_run.c.by_steps)
+        total = self._connection.execute(sa.select(sa.func.sum(larger))).scalar_one()
+        return int(total or 0)
+
+
+def _literal(status: str) -> sa.ColumnElement[str]:
+    """Written out in the SQL, or the partial index is not used under a generic plan."""
+    return sa.literal(status, literal_execute=True)
+
+
+def _sum_of_steps(name: str) -> sa.ScalarSelect[int]:
+    total = sa.func.coalesce(sa.func.sum(steps.c[name]), 0)
+    return sa.select(total).where(steps.c.run_id == runs.c.id).scalar_subquery()
+
+
+def _larger(one: sa.ColumnElement[int], other: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    """GREATEST, which SQLite calls by another name."""
+    return sa.case((one > other, one), else_=other)
+
+
+def _usage_values(usage: Usage) -> dict[str, int]:
+    return {
+        "requests": usage.requests,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_micros": usage.cost_micros,
+    }
+
+
+def _decision_values(decision: Decision) -> Mapping[str, str]:
+    match decision:
+        case CallTools():
+            kind, text = "call_tools", ""
+        case FinalAnswer(text=text):
+            kind = "final_answer"
+        case AskCustomer(question=text):
+            kind = "ask_customer"
+        case _:
+            assert_never(decision)
+    return {"kind": kind, "thought": storable(decision.thought), "text": storable(text)}
+
+
+def _call_values(run_id: str, number: int, position: int, call: ToolCall) -> dict[str, object]:
+    return {
+        "id": call.id,
+        "run_id": run_id,
+        "step": number,
+        "position": position,
+        "provider_id": storable(call.provider_id),
+        "name": storable(call.name),
+        "arguments": storable(call.arguments),
+    }
+
+
+def _joined(step_rows: Iterable[Row], call_rows: Iterable[Row]) -> tuple[RunStep, ...]:
+    calls: dict[tuple[str, int], list[RecordedCall]] = {}
+    for row in call_rows:
+        calls.setdefault((row.run_id, row.step), []).append(_recorded(row))
+    return tuple(_step(row, calls.get((row.run_id, row.number), ())) for row in step_rows)
+
+
+def _recorded(row: Row) -> RecordedCall:
+    call = ToolCall(id=row.id, provider_id=row.provider_id, name=row.name, arguments=row.arguments)
+    if row.ok is None:
+        return RecordedCall(call=call, observation=None)
+    observation = Observation(
+        ok=row.ok,
+        content=row.content,
+        error_code=row.error_code,
+        quote_ids=tuple(row.quote_ids),
+        request_ids=tuple(row.request_ids),
+    )
+    return RecordedCall(call=call, observation=observation)
+
+
+def _step(row: Row, calls: Sequence[RecordedCall]) -> RunStep:
+    return RunStep(
+        run_id=row.run_id,
+        number=row.number,
+        decision=_decision(row, calls),
+        usage=_usage(row),
+        at=row.at,
+        calls=tuple(calls),
+    )
+
+
+def _decision(row: Row, calls: Sequence[RecordedCall]) -> Decision:
+    match row.kind:
+        case "call_tools":
+            return CallTools(calls=tuple(recorded.call for recorded in calls), thought=row.thought)
+        case "final_answer":
+            return FinalAnswer(text=row.text, thought=row.thought)
+        case _:  # a CHECK allows no fourth
+            return AskCustomer(question=row.text, thought=row.thought)
+
+
+def _usage(row: Row) -> Usage:
+    return Usage(
+        requests=row.requests,
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cost_micros=row.cost_micros,
+    )
+
+
+def _run(row: Row) -> Run:
+    return Run(
+        id=row.id,
+        conversation_id=row.conversation_id,
+        trigger_seq=row.trigger_seq,
+        status=RunStatus(row.status),
+        stop_reason=None if row.stop_reason is None else StopReason(row.stop_reason),
+        operator=row.operator,
+        started_at=row.started_at,
+        usage=_usage(row),
+        steps=row.steps,
+        consecutive_errors=row.consecutive_errors,
+        epoch=row.epoch,
+    )

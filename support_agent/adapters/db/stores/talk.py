@@ -1,0 +1,166 @@
+"""Conversations and their messages in SQL."""
+
+from datetime import datetime
+from typing import cast
+
+import sqlalchemy as sa
+
+from support_agent.adapters.db.dialect import database_seconds
+from support_agent.adapters.db.tables.talk import ConversationRow, MessageRow
+from support_agent.adapters.db.types import core, storable
+from support_agent.domain.conversation import Assurance, Author, Conversation, Message
+from support_agent.domain.errors import ConversationNotFound
+from support_agent.domain.reasons import Language
+
+conversations = core(ConversationRow)
+messages = core(MessageRow)
+
+_ID = conversations.c.id == sa.bindparam("id_")
+
+# The update that counts also locks the row, so that two messages never share a number.
+_COUNT = (
+    sa.update(conversations)
+    .where(_ID)
+    .values(next_seq=conversations.c.next_seq + 1)
+    .returning(conversations.c.next_seq - 1)
+)
+_CLAIM = (
+    sa.update(conversations)
+    .where(
+        _ID,
+        sa.or_(
+            conversations.c.lease_until.is_(None),
+            conversations.c.lease_until <= database_seconds(),
+        ),
+    )
+    .values(
+        epoch=conversations.c.epoch + 1,
+        lease_until=database_seconds() + sa.bindparam("lease_s", type_=sa.Double),
+    )
+    .returning(conversations.c.epoch)
+)
+_RELEASE = (
+    sa.update(conversations)
+    .where(_ID, conversations.c.epoch == sa.bindparam("epoch_"))
+    .values(lease_until=None)
+)
+_HAND_OFF = (
+    sa.update(conversations)
+    .where(_ID, conversations.c.handed_off_at.is_(None))
+    .values(handed_off_at=database_seconds())
+)
+
+
+class SqlConversations:
+    """Messages are numbered in the conversation's row; leases run by the database's clock."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, conversation: Conversation) -> None:
+        self._connection.execute(
+            sa.insert(conversations),
+            {
+                "id": conversation.id,
+                "channel": conversation.channel,
+                "account": conversation.account,
+                "external_contact": conversation.external_contact,
+                "customer_id": conversation.customer_id,
+                "assurance": int(conversation.assurance),
+                "language": conversation.language,
+                "created_at": conversation.created_at,
+                "epoch": conversation.epoch,
+            },
+        )
+
+    def get(self, conversation_id: str) -> Conversation | None:
+        statement = sa.select(conversations).where(conversations.c.id == conversation_id)
+        row = self._connection.execute(statement).one_or_none()
+        return None if row is None else _conversation(row)
+
+    def list(
+        self, *, customer_id: str | None, limit: int, before: str | None
+    ) -> tuple[Conversation, ...]:
+        statement = sa.select(conversations).order_by(conversations.c.id.desc()).limit(limit)
+        if customer_id is not None:
+            statement = statement.where(conversations.c.customer_id == customer_id)
+        if before is not None:
+            statement = statement.where(conversations.c.id < before)
+        return tuple(_conversation(row) for row in self._connection.execute(statement))
+
+    def append(
+        self, conversation_id: str, *, author: Author, text: str, at: datetime, run_id: str | None
+    ) -> int:
+        """Number it and write it.
+
+        Raises:
+            ConversationNotFound: there is none to append to.
+        """
+        seq = self._connection.execute(_COUNT, {"id_": conversation_id}).scalar_one_or_none()
+        if seq is None:
+            raise ConversationNotFound(conversation_id)
+        self._connection.execute(
+            sa.insert(messages),
+            {
+                "conversation_id": conversation_id,
+                "seq": seq,
+                "author": author,
+                "text": storable(text),
+                "at": at,
+                "run_id": run_id,
+            },
+        )
+        return int(seq)
+
+    def messages(self, conversation_id: str, *, after_seq: int = 0) -> tuple[Message, ...]:
+        statement = (
+            sa.select(messages)
+            .where(messages.c.conversation_id == conversation_id, messages.c.seq > after_seq)
+            .order_by(messages.c.seq)
+        )
+        return tuple(_message(row) for row in self._connection.execute(statement))
+
+    def set_language(self, conversation_id: str, language: Language) -> None:
+        self._connection.execute(
+            sa.update(conversations)
+            .where(conversations.c.id == conversation_id)
+            .values(language=language)
+        )
+
+    def claim(self, conversation_id: str, *, lease_s: float) -> int | None:
+        parameters = {"id_": conversation_id, "lease_s": lease_s}
+        epoch: int | None = self._connection.execute(_CLAIM, parameters).scalar_one_or_none()
+        return epoch
+
+    def release(self, conversation_id: str, *, epoch: int) -> bool:
+        parameters = {"id_": conversation_id, "epoch_": epoch}
+        return self._connection.execute(_RELEASE, parameters).rowcount == 1
+
+    def hand_off(self, conversation_id: str) -> bool:
+        return self._connection.execute(_HAND_OFF, {"id_": conversation_id}).rowcount == 1
+
+
+def _conversation(row: sa.Row[tuple[object, ...]]) -> Conversation:
+    return Conversation(
+        id=row.id,
+        channel=row.channel,
+        account=row.account,
+        external_contact=row.external_contact,
+        customer_id=row.customer_id,
+        assurance=Assurance(row.assurance),
+        language=cast("Language", row.language),
+        created_at=row.created_at,
+        handed_off=row.handed_off_at is not None,
+        epoch=row.epoch,
+    )
+
+
+def _message(row: sa.Row[tuple[object, ...]]) -> Message:
+    return Message(
+        conversation_id=row.conversation_id,
+        seq=row.seq,
+        author=Author(row.author),
+        text=row.text,
+        at=row.at,
+        run_id=row.run_id,
+    )

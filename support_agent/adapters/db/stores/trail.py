@@ -1,0 +1,176 @@
+"""The audit chain, the outbox and staff tasks in SQL."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from support_agent.adapters.db.dialect import insert
+from support_agent.adapters.db.tables.trail import (
+    AuditEventRow,
+    AuditHeadRow,
+    OutboxRow,
+    TaskRow,
+)
+from support_agent.adapters.db.types import core
+from support_agent.domain.audit import AuditEvent, AuditHead, AuditRow, link
+from support_agent.domain.errors import DatabaseUnavailable
+from support_agent.domain.people import Principal, PrincipalKind, Proof
+from support_agent.domain.signing import KeyRing
+from support_agent.ports.storage import Task
+
+Row = sa.Row[tuple[object, ...]]
+
+events = core(AuditEventRow)
+heads = core(AuditHeadRow)
+outbox = core(OutboxRow)
+tasks = core(TaskRow)
+
+_LOCK_HEAD = sa.update(heads).values(seq=heads.c.seq).returning(heads.c.seq, heads.c.mac)
+_ROWS_AT_ONCE = 500
+
+
+class SqlAudit:
+    """Events wait in memory until the commit, so that the head row is the last thing locked.
+
+    What this transaction appended is therefore not yet in `head`, `rows` and `latest_for`.
+    """
+
+    def __init__(self, connection: sa.Connection, keys: KeyRing, *, writable: bool) -> None:
+        self._connection = connection
+        self._keys = keys
+        self._writable = writable
+        self._waiting: list[AuditEvent] = []
+
+    def append(self, event: AuditEvent) -> None:
+        if not self._writable:
+            raise RuntimeError(f"audit event {event.action!r} in a read-only transaction")
+        # The row comes back in UTC: the MAC has to cover the same words.
+        self._waiting.append(replace(event, at=event.at.astimezone(UTC)))
+
+    def seal(self) -> None:
+        """Link what waits to the head; nothing may be locked after this."""
+        if not self._waiting:
+            return
+        locked = self._connection.execute(_LOCK_HEAD).one_or_none()
+        if locked is None:
+            raise DatabaseUnavailable("the audit head is gone: somebody changed the database")
+        head = AuditHead(seq=locked.seq, mac=locked.mac)
+        linked = []
+        for event in self._waiting:
+            row = link(self._keys, head, event)
+            head = AuditHead(seq=row.seq, mac=row.mac)
+            linked.append(_event_values(row))
+        self._connection.execute(sa.insert(events), linked)
+        self._connection.execute(sa.update(heads).values(seq=head.seq, mac=head.mac))
+        self._waiting.clear()
+
+    def head(self) -> AuditHead:
+        row = self._connection.execute(sa.select(heads.c.seq, heads.c.mac)).one()
+        return AuditHead(seq=row.seq, mac=row.mac)
+
+    def rows(self) -> Iterator[AuditRow]:
+        found = self._connection.execute(
+            sa.select(events).order_by(events.c.seq),
+            execution_options={"yield_per": _ROWS_AT_ONCE},
+        )
+        return (_audit_row(row) for row in found)
+
+    def latest_for(self, subject: str) -> AuditRow | None:
+        statement = (
+            sa.select(events)
+            .where(events.c.subject == subject)
+            .order_by(events.c.seq.desc())
+            .limit(1)
+        )
+        row = self._connection.execute(statement).one_or_none()
+        return None if row is None else _audit_row(row)
+
+
+class SqlOutbox:
+    """Written with what caused the event; delivered by somebody else."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, topic: str, *, key: str, body: Mapping[str, str], at: datetime) -> None:
+        values = {"topic": topic, "key": key, "body": dict(body), "created_at": at}
+        self._connection.execute(
+            insert(self._connection, outbox)
+            .values(values)
+            .on_conflict_do_nothing(index_elements=[outbox.c.key])
+        )
+
+
+class SqlTasks:
+    """Oldest first, so that what waits longest is seen first."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+
+    def add(self, task: Task) -> bool:
+        values = {
+            "id": task.id,
+            "kind": task.kind,
+            "subject": task.subject,
+            "conversation_id": task.conversation_id,
+            "created_at": task.created_at,
+            "done_at": task.done_at,
+        }
+        statement = (
+            insert(self._connection, tasks)
+            .values(values)
+            .on_conflict_do_nothing(index_elements=[tasks.c.id])
+        )
+        return self._connection.execute(statement).rowcount == 1
+
+    def list(self, *, open_only: bool, limit: int) -> tuple[Task, ...]:
+        statement = sa.select(tasks).order_by(tasks.c.created_at, tasks.c.id).limit(limit)
+        if open_only:
+            statement = statement.where(tasks.c.done_at.is_(None))
+        return tuple(_task(row) for row in self._connection.execute(statement))
+
+
+def _event_values(row: AuditRow) -> dict[str, object]:
+    event, actor = row.event, row.event.actor
+    return {
+        "seq": row.seq,
+        "action": event.action,
+        "actor_kind": actor.kind,
+        "actor_id": actor.id,
+        "actor_person_id": actor.person_id,
+        "actor_proof": actor.proof,
+        "actor_via": actor.via,
+        "subject": event.subject,
+        "at": event.at,
+        "data": dict(event.data),
+        "prev_mac": row.prev_mac,
+        "key_id": row.key_id,
+        "mac": row.mac,
+    }
+
+
+def _audit_row(row: Row) -> AuditRow:
+    actor = Principal(
+        kind=PrincipalKind(row.actor_kind),
+        id=row.actor_id,
+        person_id=row.actor_person_id,
+        proof=Proof(row.actor_proof),
+        via=row.actor_via,
+    )
+    event = AuditEvent(
+        action=row.action, actor=actor, subject=row.subject, at=row.at, data=row.data
+    )
+    return AuditRow(seq=row.seq, event=event, prev_mac=row.prev_mac, key_id=row.key_id, mac=row.mac)
+
+
+def _task(row: Row) -> Task:
+    return Task(
+        id=row.id,
+        kind=row.kind,
+        subject=row.subject,
+        conversation_id=row.conversation_id,
+        created_at=row.created_at,
+        done_at=row.done_at,
+    )

@@ -1,0 +1,80 @@
+"""One open transaction: a connection and the stores that speak through it."""
+
+from functools import cached_property
+
+from sqlalchemy import Connection
+
+from support_agent.adapters.db.stores.attempts import SqlAttempts
+from support_agent.adapters.db.stores.books import SqlBooks
+from support_agent.adapters.db.stores.decisions import SqlDecisions
+from support_agent.adapters.db.stores.people import SqlInstallation, SqlPeople, SqlPolicies
+from support_agent.adapters.db.stores.quotes import SqlQuotes
+from support_agent.adapters.db.stores.requests import SqlRequests
+from support_agent.adapters.db.stores.runs import SqlRuns
+from support_agent.adapters.db.stores.talk import SqlConversations
+from support_agent.adapters.db.stores.trail import SqlAudit, SqlOutbox, SqlTasks
+from support_agent.domain.signing import KeyRing
+
+
+class SqlTransaction:
+    """Stores are made on first use; the connection is gone when the transaction is over."""
+
+    def __init__(self, connection: Connection, keys: KeyRing, *, writable: bool) -> None:
+        self._connection = connection
+        self._audit = SqlAudit(connection, keys, writable=writable)
+
+    def seal(self) -> None:
+        """The last thing before a commit: what was audited takes its place in the chain."""
+        self._audit.seal()
+
+    @cached_property
+    def conversations(self) -> SqlConversations:
+        return SqlConversations(self._connection)
+
+    @cached_property
+    def runs(self) -> SqlRuns:
+        return SqlRuns(self._connection)
+
+    @cached_property
+    def books(self) -> SqlBooks:
+        return SqlBooks(self._connection)
+
+    @cached_property
+    def quotes(self) -> SqlQuotes:
+        return SqlQuotes(self._connection)
+
+    @cached_property
+    def requests(self) -> SqlRequests:
+        return SqlRequests(self._connection)
+
+    @cached_property
+    def decisions(self) -> SqlDecisions:
+        return SqlDecisions(self._connection)
+
+    @cached_property
+    def attempts(self) -> SqlAttempts:
+        return SqlAttempts(self._connection)
+
+    @cached_property
+    def people(self) -> SqlPeople:
+        return SqlPeople(self._connection)
+
+    @cached_property
+    def policies(self) -> SqlPolicies:
+        return SqlPolicies(self._connection)
+
+    @cached_property
+    def installation(self) -> SqlInstallation:
+        return SqlInstallation(self._connection)
+
+    @property
+    def audit(self) -> SqlAudit:
+        return self._audit
+
+    @cached_property
+    def outbox(self) -> SqlOutbox:
+        return SqlOutbox(self._connection)
+
+    @cached_property
+    def tasks(self) -> SqlTasks:
+        return SqlTasks(self._connection)

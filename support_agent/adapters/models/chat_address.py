@@ -1,0 +1,79 @@
+"""Where a chat-completion server is and with which key, checked before anything is sent."""
+
+import ipaddress
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, urlsplit
+
+from support_agent.domain.errors import ConfigurationError
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+KEY_SETTING = "OPENAI_API_KEY"
+URL_SETTING = "OPENAI_BASE_URL"
+NAME_SETTING = "SUPPORT_AGENT_MODEL__NAME"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatAddress:
+    """A server that customer messages and the key may be sent to."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+    is_loopback: bool
+    is_openai: bool
+
+
+def chat_address(base_url: str | None, api_key: str | None) -> ChatAddress:
+    """Check both.
+
+    Raises:
+        ConfigurationError: a malformed URL, plain http to another machine, a missing or
+            unusable key. Servers on this machine need no key.
+    """
+    url = base_url or DEFAULT_BASE_URL
+    parts = _parts(url)
+    host = parts.hostname or ""
+    is_loopback = _is_loopback(host)
+    if parts.scheme == "http" and not is_loopback:
+        raise ConfigurationError(
+            "plain http would send the key and what customers write in the clear; "
+            f"use https, or a server on this machine, not {url!r}",
+            setting=URL_SETTING,
+        )
+    return ChatAddress(
+        base_url=url,
+        api_key=_key(api_key, needed=not is_loopback),
+        is_loopback=is_loopback,
+        is_openai=host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com")),
+    )
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # reading it is what checks it
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable():
+        # The value is not repeated: what is no URL may be a key in the wrong place.
+        raise ConfigurationError("is not an http(s) URL", setting=URL_SETTING)
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ConfigurationError("must not hold credentials, ? or #", setting=URL_SETTING)
+    return parts
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _key(api_key: str | None, *, needed: bool) -> str:
+    key = (api_key or "").strip()
+    if not key and needed:
+        raise ConfigurationError("is missing; the model server needs a key", setting=KEY_SETTING)
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ConfigurationError("holds characters that no key has", setting=KEY_SETTING)
+    return key or "none"

@@ -1,0 +1,167 @@
+"""The `ledger` gateway: refunds recorded in a book of its own, where no payment provider is."""
+
+import hashlib
+from collections.abc import Awaitable
+from dataclasses import asdict
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from support_agent.adapters.db.connections import Connections
+from support_agent.adapters.db.statements import insert_new, table_of
+from support_agent.adapters.db.tables.shop import LedgerPayout, ShopPayment
+from support_agent.domain.errors import (
+    DatabaseUnavailable,
+    IdempotencyMismatch,
+    PaymentDeclined,
+    PaymentOutcomeUnknown,
+)
+from support_agent.ports.payments import (
+    GatewayRefund,
+    GatewayStatus,
+    PaymentState,
+    RefundInstruction,
+)
+
+T = TypeVar("T")
+
+PAYMENTS = table_of(ShopPayment)
+PAYOUTS = table_of(LedgerPayout)
+
+
+class LedgerGateway:
+    """Each refund is one committed row, unique by key; nothing leaves the machine."""
+
+    name = "ledger"
+    livemode = False
+
+    def __init__(self, connections: Connections, *, books_only: bool = False) -> None:
+        self._connections = connections
+        self.books_only = books_only
+
+    async def refund(self, instruction: RefundInstruction) -> GatewayRefund:
+        """Record the refund; see the port.
+
+        Raises:
+            IdempotencyMismatch: the key was used with other parameters; nothing was recorded.
+            PaymentDeclined: `payment_unknown`, `payment_disputed`, `currency_mismatch`,
+                `amount_invalid`, `amount_above_captured`.
+        """
+        return await _answered(self._connections.run_write(lambda c: _refund(c, instruction)))
+
+    async def find(self, instruction: RefundInstruction) -> GatewayRefund | None:
+        def read(connection: sa.Connection) -> GatewayRefund | None:
+            row = _recorded(connection, instruction.key)
+            return None if row is None else _told(row)
+
+        return await _answered(self._connections.run_read(read))
+
+    async def payment_state(self, instruction: RefundInstruction) -> PaymentState:
+        """The payment as the shop's table has it, less what this gateway paid back.
+
+        Raises:
+            PaymentDeclined: `payment_unknown`.
+        """
+
+        def read(connection: sa.Connection) -> PaymentState:
+            payment = _known(connection.execute(_payment(instruction)).mappings().first())
+            return PaymentState(
+                captured_minor=payment["captured_minor"],
+                refunded_minor=_refunded(connection, instruction),
+                disputed=payment["disputed"],
+                account=payment["account"],
+                livemode=self.livemode,
+            )
+
+        return await _answered(self._connections.run_read(read))
+
+    async def aclose(self) -> None:
+        """Nothing to close: the connections are the database's."""
+
+
+async def _answered(work: Awaitable[T]) -> T:
+    try:
+        return await work
+    except DatabaseUnavailable as error:
+        raise PaymentOutcomeUnknown(f"the ledger did not answer: {error}") from error
+
+
+def _refund(connection: sa.Connection, instruction: RefundInstruction) -> GatewayRefund:
+    # The payment's row is locked first, so that refunds of one payment are judged one by one.
+    payment = connection.execute(_payment(instruction).with_for_update()).mappings().first()
+    row = _recorded(connection, instruction.key)
+    if row is None:
+        _check(connection, instruction, _known(payment))
+        insert_new(connection, PAYOUTS, _new(instruction), on=("key",))
+        # Another payment's refund may have taken the key meanwhile: what is recorded counts.
+        row = _recorded(connection, instruction.key)
+    if row is None or any(row[name] != value for name, value in asdict(instruction).items()):
+        raise IdempotencyMismatch(
+            f"the key {instruction.key!r} was used with other parameters; nothing was paid"
+        )
+    return _told(row)
+
+
+def _check(
+    connection: sa.Connection, instruction: RefundInstruction, payment: sa.RowMapping
+) -> None:
+    refunded = _refunded(connection, instruction)
+    rules = (
+        (payment["disputed"], "payment_disputed"),
+        (payment["currency"] != instruction.currency, "currency_mismatch"),
+        (instruction.amount_minor <= 0, "amount_invalid"),
+        (refunded + instruction.amount_minor > payment["captured_minor"], "amount_above_captured"),
+    )
+    for broken, code in rules:
+        if broken:
+            raise PaymentDeclined(code)
+
+
+def _known(payment: sa.RowMapping | None) -> sa.RowMapping:
+    if payment is None:
+        raise PaymentDeclined("payment_unknown")
+    return payment
+
+
+def _payment(instruction: RefundInstruction) -> sa.Select[tuple[object, ...]]:
+    return sa.select(PAYMENTS).where(*_of_payment(PAYMENTS, instruction))
+
+
+def _of_payment(
+    table: sa.Table, instruction: RefundInstruction
+) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        table.c.gateway == instruction.gateway,
+        table.c.account == instruction.account,
+        table.c.gateway_payment_id == instruction.gateway_payment_id,
+    )
+
+
+def _refunded(connection: sa.Connection, instruction: RefundInstruction) -> int:
+    total = connection.scalar(
+        sa.select(sa.func.coalesce(sa.func.sum(PAYOUTS.c.amount_minor), 0)).where(
+            *_of_payment(PAYOUTS, instruction)
+        )
+    )
+    return int(total or 0)
+
+
+def _recorded(connection: sa.Connection, key: str) -> sa.RowMapping | None:
+    found = connection.execute(sa.select(PAYOUTS).where(PAYOUTS.c.key == key))
+    return found.mappings().first()
+
+
+def _new(instruction: RefundInstruction) -> dict[str, object]:
+    # Made from the key, so that the same refund has the same id wherever it is looked at.
+    digest = hashlib.sha256(instruction.key.encode()).hexdigest()
+    return {**asdict(instruction), "provider_refund_id": f"ledger_{digest[:24]}"}
+
+
+def _told(row: sa.RowMapping) -> GatewayRefund:
+    return GatewayRefund(
+        provider_refund_id=row["provider_refund_id"],
+        key=row["key"],
+        status=GatewayStatus.SUCCEEDED,
+        amount_minor=row["amount_minor"],
+        currency=row["currency"],
+    )

@@ -1,0 +1,233 @@
+"""Runs one tool call: checks it, executes it, and commits its observation exactly once."""
+
+import asyncio
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+from pydantic import ValidationError
+
+from support_agent.domain.conversation import Assurance
+from support_agent.domain.errors import (
+    ConfigurationError,
+    InvalidArguments,
+    Refused,
+    SupportAgentError,
+    UnknownTool,
+)
+from support_agent.domain.reasons import Language, Reason
+from support_agent.domain.runs import Observation, ToolCall
+from support_agent.ports.model import ToolSpec
+from support_agent.ports.storage import Database, Transaction
+from support_agent.ports.tool import (
+    Arguments,
+    CallContext,
+    Effect,
+    ReadTool,
+    Tool,
+    ToolOutput,
+    WriteTool,
+)
+
+P = TypeVar("P")
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A call's observation, and whether the tool handed the conversation to a person."""
+
+    observation: Observation
+    hands_off: bool = False
+
+
+class ToolRunner:
+    """The only caller of tools.
+
+    Money tools are named at construction: one that is not on the list stops the start, whatever it
+    says of itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: Sequence[Tool[Any]],
+        database: Database,
+        money_tools: frozenset[str],
+    ) -> None:
+        self._database = database
+        self._tools = {tool.name: tool for tool in tools}
+        if len(self._tools) != len(tools):
+            names = sorted(tool.name for tool in tools)
+            raise ConfigurationError(f"two tools have the same name: {', '.join(names)}")
+        for tool in tools:
+            if tool.effect is Effect.MONEY and tool.name not in money_tools:
+                raise ConfigurationError(
+                    f"tool {tool.name!r} would move money; only the refund service may: "
+                    "declare its effect as READ or WRITE if it does not"
+                )
+        self.specs = tuple(
+            ToolSpec(
+                name=tool.name,
+                description=tool.description,
+                parameters=schema_of(tool.arguments),
+            )
+            for tool in tools
+        )
+
+    def tool(self, name: str) -> Tool[Any] | None:
+        return self._tools.get(name)
+
+    async def run(
+        self, call: ToolCall, context: CallContext, *, assurance: Assurance, timeout_s: float
+    ) -> Ran:
+        """Execute a call and commit what it came to.
+
+        Whatever goes wrong ends in an observation that starts with ERROR; only a storage fault,
+        without which nothing can be committed, is raised.
+        """
+        try:
+            tool = self._find(call.name, assurance)
+            arguments = parse_arguments(tool.arguments, call.arguments)
+            async with asyncio.timeout(timeout_s):
+                if isinstance(tool, ReadTool):
+                    result = await tool.run(arguments, context)
+                else:
+                    result = await tool.prepare(arguments, context)
+        except Exception as error:  # noqa: BLE001 - the loop must survive any tool
+            return await self._record(call, Ran(observation=refused(error, context.language)))
+        if isinstance(tool, ReadTool):
+            return await self._record(call, Ran(observation=observed(result)))
+        return await self._write(tool, call, result, context)
+
+    def _find(self, name: str, assurance: Assurance) -> ReadTool[Any] | WriteTool[Any, Any]:
+        tool = self._tools.get(name)
+        if isinstance(tool, ReadTool | WriteTool):
+            if assurance < tool.assurance:
+                raise Refused(Reason.IDENTITY_NOT_VERIFIED)
+            return tool
+        nearest = difflib.get_close_matches(name, self._tools, n=1, cutoff=0.5)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        known = ", ".join(self._tools)
+        raise UnknownTool(f"không có tool tên {name!r} (no such tool); tools: {known}{hint}")
+
+    async def _write(
+        self, tool: WriteTool[Any, P], call: ToolCall, prepared: P, context: CallContext
+    ) -> Ran:
+        def apply(tx: Transaction) -> ToolOutput:
+            output = tool.apply(tx, prepared, context)
+            if not tx.runs.answer(call, observed(output)):
+                raise AlreadyAnswered(call.id)
+            return output
+
+        try:
+            output = await self._database.transact(apply)
+        except AlreadyAnswered:
+            raise
+        except Exception as error:  # noqa: BLE001 - the loop must survive any tool
+            return await self._record(call, Ran(observation=refused(error, context.language)))
+        await self._follow_up(tool, output, context)
+        return Ran(observation=observed(output), hands_off=output.hands_off)
+
+    async def _follow_up(
+        self, tool: WriteTool[Any, Any], output: ToolOutput, context: CallContext
+    ) -> None:
+        try:
+            await tool.after_commit(output, context)
+        except Exception:
+            # The effect is committed; `tick` goes on with what could not be done now.
+            log.exception("tool.follow_up_failed", tool=tool.name, call_id=context.call_id)
+
+    async def _record(self, call: ToolCall, ran: Ran) -> Ran:
+        answered = await self._database.transact(
+            lambda tx: tx.runs.answer(call, ran.observation), durable=False
+        )
+        if not answered:
+            raise AlreadyAnswered(call.id)
+        return ran
+
+    async def skip(self, call: ToolCall, code: str, why: str) -> Observation:
+        """Answer a call that is not executed."""
+        observation = Observation(ok=False, content=f"ERROR {code}: {why}", error_code=code)
+        await self._record(call, Ran(observation=observation))
+        return observation
+
+
+class AlreadyAnswered(SupportAgentError):
+    """Another owner of the run answered this call; what this one did was undone."""
+
+    code = "ALREADY_ANSWERED"
+
+
+def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
+    """The JSON schema a model sees, without pydantic's titles."""
+    return _without_titles(arguments.model_json_schema())
+
+
+def _without_titles(schema: Mapping[str, Any]) -> dict[str, Any]:
+    cleaned: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        cleaned[key] = _without_titles(value) if isinstance(value, dict) else value
+    return cleaned
+
+
+def parse_arguments(model: type[Arguments], text: str) -> Arguments:
+    """Arguments from the model's text: strict, no unknown field, nothing guessed.
+
+    An empty text is `{}`. A JSON object inside a JSON string is unwrapped once.
+
+    Raises:
+        InvalidArguments: names each field that does not fit.
+    """
+    try:
+        value = json.loads(text) if text.strip() else {}
+        if isinstance(value, str):
+            value = json.loads(value)
+    except ValueError as error:
+        raise InvalidArguments({"arguments": f"not valid JSON ({error})"}) from error
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        raise InvalidArguments({"arguments": f"must be a JSON object, not {kind}"})
+    try:
+        # From JSON text, because strict mode takes a tuple or an enum from JSON but not from Python.
+        return model.model_validate_json(json.dumps(value))
+    except ValidationError as error:
+        fields = {
+            ".".join(str(part) for part in problem["loc"]) or "arguments": problem["msg"]
+            for problem in error.errors(include_url=False, include_input=False)
+        }
+        raise InvalidArguments(fields) from error
+
+
+def observed(output: ToolOutput) -> Observation:
+    """A tool's output as the model will read it: compact UTF-8 JSON, keys in the tool's order."""
+    return Observation(
+        ok=True,
+        content=json.dumps(output.content, ensure_ascii=False, separators=(",", ":")),
+        quote_ids=output.quote_ids,
+        request_ids=output.request_ids,
+    )
+
+
+def refused(error: Exception, language: Language) -> Observation:
+    """An error as an observation. The one table from errors to observations."""
+    match error:
+        case Refused():
+            code, text = str(error.reason), error.sentence(language)
+        case TimeoutError():
+            code, text = "TOOL_TIMEOUT", "the tool took too long and was stopped"
+        case ConfigurationError():
+            log.error("tool.misconfigured", problem=str(error))
+            code, text = "TOOL_FAILED", "the shop is not set up for this; tell the customer"
+        case SupportAgentError():
+            code, text = error.code, str(error)
+        case _:
+            log.error("tool.failed", exc_info=error)
+            kind = type(error).__name__
+            code, text = "TOOL_FAILED", f"the tool broke ({kind}); tell the customer, do not retry"
+    return Observation(ok=False, content=f"ERROR {code}: {text}", error_code=code)

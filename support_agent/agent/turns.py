@@ -1,0 +1,300 @@
+"""Take a customer's message: the one use case that every entry point calls."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import structlog
+
+from support_agent.agent.budget import Budget, RunLimits
+from support_agent.agent.history import turns_of
+from support_agent.agent.loop import AgentLoop, LoopEnd, RunState
+from support_agent.domain.conversation import Author, Conversation
+from support_agent.domain.errors import Conflict, ConversationBusy, RunNotFound
+from support_agent.domain.language import detect
+from support_agent.domain.people import Asker, customer_principal
+from support_agent.domain.refunds import Quote, RefundRequest
+from support_agent.domain.runs import (
+    CallTools,
+    Run,
+    RunStatus,
+    RunStep,
+    StopReason,
+    Usage,
+    status_of,
+)
+from support_agent.domain.text import clean_message, redact_cards
+from support_agent.domain.wording import quote_sentence, request_sentence, stop_sentence
+from support_agent.ports.clock import Clock, Ids
+from support_agent.ports.storage import Database, RunEnd, Transaction
+from support_agent.services.conversations import Binding, ConversationDesk
+from support_agent.services.terms import RefundTerms
+
+log = structlog.get_logger(__name__)
+LEASE_GRACE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A customer's message as a channel hands it over; the binding is the channel's word."""
+
+    text: str
+    binding: Binding
+    conversation_id: str | None = None
+    operator: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """What a message came to. `answer` holds the model's words and the sentences code added."""
+
+    conversation_id: str
+    run_id: str
+    status: RunStatus
+    stop_reason: StopReason
+    answer: str
+    steps: tuple[RunStep, ...]
+    quotes: tuple[Quote, ...]
+    requests: tuple[RefundRequest, ...]
+    usage: Usage
+
+
+class Agent:
+    """One turn: commit the message, run the loop, commit the answer with what it shows."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        desk: ConversationDesk,
+        loop: AgentLoop,
+        limits: RunLimits,
+        terms: RefundTerms,
+        clock: Clock,
+        ids: Ids,
+        max_chars: int,
+        books_only: bool,
+    ) -> None:
+        self._database = database
+        self._desk = desk
+        self._loop = loop
+        self._limits = limits
+        self._terms = terms
+        self._clock = clock
+        self._ids = ids
+        self._max_chars = max_chars
+        self._books_only = books_only
+
+    async def take(self, incoming: Incoming) -> TurnResult:
+        """Answer a message.
+
+        Raises:
+            InvalidInput: empty, too long or not text.
+            CustomerNotFound, ConversationNotFound: not this customer's.
+            ConversationBusy: another turn of the conversation is running.
+        """
+        text = redact_cards(clean_message(incoming.text, max_chars=self._max_chars))
+        conversation = await self._desk.enter(
+            incoming.binding, conversation_id=incoming.conversation_id, first_text=text
+        )
+        started = await self._database.transact(
+            lambda tx: self._start(tx, conversation, text, incoming)
+        )
+        return await self._go(started)
+
+    async def resume(self, run_id: str, *, operator: str, via: str) -> TurnResult:
+        """Continue a stopped run; its counters go on, its deadline is new.
+
+        Raises:
+            RunNotFound: unknown.
+            Conflict: it is not stopped, so there is nothing to resume.
+        """
+        state = await self._database.transact(lambda tx: self._reopen(tx, run_id, operator, via))
+        return await self._go(state)
+
+    async def _go(self, state: RunState) -> TurnResult:
+        structlog.contextvars.bind_contextvars(run_id=state.run.id)
+        try:
+            end = await self._ended(state)
+            return await self._database.transact(lambda tx: self._finish(tx, state, end))
+        finally:
+            structlog.contextvars.unbind_contextvars("run_id")
+
+    async def _ended(self, state: RunState) -> LoopEnd:
+        if state.handed_off:
+            return LoopEnd(reason=StopReason.HANDED_OFF)
+        try:
+            return await self._loop.run(state)
+        except asyncio.CancelledError:
+            await self._close(state)
+            raise
+        except Exception:
+            log.exception("run.failed")
+            await self._close(state)
+            raise
+
+    async def _close(self, state: RunState) -> None:
+        """Store the stop of a run that is being torn down, so that it can be resumed."""
+        end = LoopEnd(reason=StopReason.CANCELLED)
+        await self._database.transact(lambda tx: self._end(tx, state, end.reason, None))
+
+    def _start(
+        self, tx: Transaction, conversation: Conversation, text: str, incoming: Incoming
+    ) -> RunState:
+        epoch = self._claim(tx, conversation.id)
+        run_id = self._ids.new("run")
+        now = self._clock.now()
+        calls_so_far = tx.runs.model_calls(conversation.id)
+        seq = tx.conversations.append(
+            conversation.id, author=Author.CUSTOMER, text=text, at=now, run_id=run_id
+        )
+        language = detect(text, conversation.language)
+        if language != conversation.language:
+            tx.conversations.set_language(conversation.id, language)
+        run = Run(
+            id=run_id,
+            conversation_id=conversation.id,
+            trigger_seq=seq,
+            status=RunStatus.RUNNING,
+            stop_reason=None,
+            operator=incoming.operator,
+            started_at=now,
+            epoch=epoch,
+        )
+        if not tx.runs.start(run):
+            raise ConversationBusy(conversation.id)
+        asker = Asker(
+            customer_id=incoming.binding.customer_id,
+            principal=incoming.binding.principal,
+            operator=incoming.operator,
+            conversation_id=conversation.id,
+            run_id=run_id,
+        )
+        return self._state(tx, run, asker, calls_so_far)
+
+    def _claim(self, tx: Transaction, conversation_id: str) -> int:
+        epoch = tx.conversations.claim(
+            conversation_id, lease_s=self._limits.run_seconds + LEASE_GRACE_S
+        )
+        if epoch is None:
+            raise ConversationBusy(conversation_id)
+        orphan = tx.runs.close_orphan(conversation_id, at=self._clock.now())
+        if orphan is not None:
+            log.warning("run.orphan_closed", orphan=orphan, conversation_id=conversation_id)
+        return epoch
+
+    def _state(self, tx: Transaction, run: Run, asker: Asker, calls_so_far: int) -> RunState:
+        conversation = tx.conversations.get(run.conversation_id)
+        if conversation is None:
+            raise RunNotFound(run.id)
+        steps = tx.runs.steps_of_conversation(conversation.id)
+        own = [step for step in steps if step.run_id == run.id]
+        messages = tx.conversations.messages(conversation.id)
+        return RunState(
+            run=run,
+            conversation=conversation,
+            asker=asker,
+            turns=turns_of(messages, steps, self._terms.zone),
+            budget=self._budget(run, own),
+            step=len(own),
+            call_index=calls_so_far,
+            handed_off=conversation.handed_off,
+        )
+
+    def _budget(self, run: Run, own: list[RunStep]) -> Budget:
+        calls = Counter(
+            (call.name, call.arguments)
+            for step in own
+            if isinstance(step.decision, CallTools)
+            for call in step.decision.calls
+        )
+        return Budget(
+            limits=self._limits,
+            usage=run.usage,
+            steps=run.steps,
+            consecutive_errors=run.consecutive_errors,
+            calls=calls,
+        )
+
+    def _reopen(self, tx: Transaction, run_id: str, operator: str, via: str) -> RunState:
+        run = tx.runs.get(run_id)
+        conversation = tx.conversations.get(run.conversation_id) if run else None
+        if run is None or conversation is None or conversation.customer_id is None:
+            raise RunNotFound(run_id)
+        if run.status is not RunStatus.STOPPED:
+            raise Conflict(f"run {run_id!r} is {run.status}, not stopped: nothing to resume")
+        later = tx.conversations.messages(run.conversation_id, after_seq=run.trigger_seq)
+        if any(message.author is Author.CUSTOMER for message in later):
+            raise Conflict(f"run {run_id!r} was overtaken: the customer has written since")
+        epoch = self._claim(tx, run.conversation_id)
+        if not tx.runs.reopen(run_id, epoch=epoch):
+            raise ConversationBusy(run.conversation_id)
+        asker = Asker(
+            customer_id=conversation.customer_id,
+            principal=customer_principal(conversation.customer_id, via=via),
+            operator=operator,
+            conversation_id=conversation.id,
+            run_id=run.id,
+        )
+        calls_so_far = tx.runs.model_calls(conversation.id)
+        return self._state(tx, replace(run, epoch=epoch), asker, calls_so_far)
+
+    def _finish(self, tx: Transaction, state: RunState, end: LoopEnd) -> TurnResult:
+        language = state.conversation.language
+        answered = end.reason in {StopReason.ANSWERED, StopReason.ASKED_CUSTOMER}
+        quotes = self._open_quotes(tx, state) if answered else ()
+        requests = self._spoken_of(tx, state)
+        reason = StopReason.ASKED_CUSTOMER if quotes else end.reason
+        parts = [end.text or stop_sentence(end.reason, language)]
+        parts += [quote_sentence(q, language, self._terms.zone) for q in quotes]
+        parts += [request_sentence(r, language, books_only=self._books_only) for r in requests]
+        answer = "\n\n".join(part for part in parts if part)
+        seq = self._end(tx, state, reason, answer)
+        if quotes:
+            tx.quotes.mark_shown([quote.id for quote in quotes], seq=seq)
+        return TurnResult(
+            conversation_id=state.conversation.id,
+            run_id=state.run.id,
+            status=status_of(reason),
+            stop_reason=reason,
+            answer=answer,
+            steps=tx.runs.steps(state.run.id),
+            quotes=quotes,
+            requests=requests,
+            usage=state.budget.usage,
+        )
+
+    def _open_quotes(self, tx: Transaction, state: RunState) -> tuple[Quote, ...]:
+        if not state.quote_ids:
+            return ()
+        mine = set(state.quote_ids)
+        return tuple(q for q in tx.quotes.open_in(state.conversation.id) if q.id in mine)
+
+    def _spoken_of(self, tx: Transaction, state: RunState) -> tuple[RefundRequest, ...]:
+        """The requests the run's tools spoke of, as they stand now."""
+        found = [tx.requests.get(request_id) for request_id in dict.fromkeys(state.request_ids)]
+        return tuple(request for request in found if request is not None)
+
+    def _end(self, tx: Transaction, state: RunState, reason: StopReason, answer: str | None) -> int:
+        """Store how the run ended and give the conversation back; the answer's seq, 0 without."""
+        now, run = self._clock.now(), state.run
+        seq = 0
+        if answer is not None:
+            seq = tx.conversations.append(
+                run.conversation_id, author=Author.AGENT, text=answer, at=now, run_id=run.id
+            )
+        ended = tx.runs.end(
+            RunEnd(
+                run_id=run.id,
+                status=status_of(reason),
+                stop_reason=reason,
+                usage=state.budget.usage,
+                steps=state.budget.steps,
+                consecutive_errors=state.budget.consecutive_errors,
+                answer_seq=seq or None,
+                at=now,
+            )
+        )
+        if not ended or not tx.conversations.release(run.conversation_id, epoch=run.epoch):
+            raise ConversationBusy(run.conversation_id)
+        return seq

@@ -1,0 +1,324 @@
+"""The composition root: what is built from what. The only file that imports dependency_injector.
+
+Spring's words: a class attribute is a @Bean, `Selector` is @ConditionalOnProperty, `List` is
+List<Tool>, `open_container` is @PostConstruct and @PreDestroy.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dependency_injector import containers, providers
+
+from support_agent.adapters.db.database import SqlDatabase
+from support_agent.adapters.keys import load_keys
+from support_agent.adapters.models.offline import OfflineModel
+from support_agent.adapters.models.openai import OpenAIModel
+from support_agent.adapters.models.scripted import ScriptFileModel
+from support_agent.adapters.orders.sql import SqlOrders
+from support_agent.adapters.payments.ledger import LedgerGateway
+from support_agent.adapters.prices import load_prices
+from support_agent.adapters.shop_files import policy_from_body
+from support_agent.adapters.system import SortableIds, SystemClock
+from support_agent.agent.budget import RunLimits
+from support_agent.agent.loop import AgentLoop
+from support_agent.agent.tool_runner import ToolRunner
+from support_agent.agent.turns import Agent
+from support_agent.domain.errors import ConfigurationError
+from support_agent.domain.people import Proof
+from support_agent.domain.signing import KeyRing
+from support_agent.ports.clock import Clock, Ids
+from support_agent.ports.model import ChatModel
+from support_agent.ports.orders import OrderRepository
+from support_agent.ports.payments import PaymentGateway
+from support_agent.ports.storage import Transaction
+from support_agent.ports.tool import Tool
+from support_agent.resources import resource_dir
+from support_agent.services.approvals import Approvals
+from support_agent.services.conversations import ConversationDesk
+from support_agent.services.filing import Filing
+from support_agent.services.order_lookup import OrderLookup
+from support_agent.services.payouts import Payouts
+from support_agent.services.policies import PoliciesInForce
+from support_agent.services.quotes import Quotes
+from support_agent.services.refunds import RefundLife
+from support_agent.services.seeding import Seeding
+from support_agent.services.terms import RefundTerms
+from support_agent.settings import Settings, load_settings
+from support_agent.testing.clock import FixedClock
+from support_agent.tools.cancel_refund import CancelRefund
+from support_agent.tools.hand_off import HandOff
+from support_agent.tools.list_orders import ListOrders
+from support_agent.tools.lookup_order import LookupOrder
+from support_agent.tools.quote_refund import QuoteRefund
+from support_agent.tools.refund_policy import RefundPolicy
+from support_agent.tools.refund_status import RefundStatus
+from support_agent.tools.request_refund import RequestRefund
+
+T = TypeVar("T")
+MONEY_TOOLS = frozenset({RequestRefund.name})
+Once = providers.ThreadSafeSingleton  # a plain Singleton built eight instances under eight threads
+
+
+def run_limits(settings: Settings) -> RunLimits:
+    """Limits of a run, as the loop counts them."""
+    limits = settings.limits
+    return RunLimits(
+        max_steps=limits.max_steps,
+        max_calls_per_step=limits.max_calls_per_step,
+        run_seconds=limits.run_seconds,
+        model_seconds=limits.model_seconds,
+        tool_seconds=limits.tool_seconds,
+        max_tokens=limits.max_tokens,
+        max_cost_micros=limits.max_cost_micros,
+        max_consecutive_errors=limits.max_consecutive_errors,
+        max_identical_calls=limits.max_identical_calls,
+    )
+
+
+def refund_terms(settings: Settings) -> RefundTerms:
+    """Terms of quoting, filing, deciding and paying."""
+    return RefundTerms(
+        quote_valid_for=settings.quote_valid_for,
+        request_waits_for=settings.request_waits_for,
+        approved_valid_for=settings.approved_valid_for,
+        consent_implied=settings.consent.request_refund == "implied",
+        gateway_timeout_s=settings.payments.timeout_seconds,
+        zone=settings.zone,
+    )
+
+
+def closed_later(to_close: list[Any], build: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Build something that holds a connection and remember to close it."""
+    built = build(*args, **kwargs)
+    to_close.append(built)
+    return built
+
+
+def script_path(settings: Settings) -> Path:
+    """The file MODEL__SCRIPT names.
+
+    Raises:
+        ConfigurationError: not set.
+    """
+    if settings.model.script is None:
+        raise ConfigurationError(
+            "is needed when MODEL__KIND=scripted; name a JSONL file",
+            setting="SUPPORT_AGENT_MODEL__SCRIPT",
+        )
+    return settings.model.script
+
+
+class Container(containers.DeclarativeContainer):
+    """Everything, each built once on first use. Nobody is handed the container itself."""
+
+    settings: providers.Provider[Settings] = Once(load_settings)
+    terms: providers.Provider[RefundTerms] = Once(refund_terms, settings)
+    limits: providers.Provider[RunLimits] = Once(run_limits, settings)
+
+    to_close: providers.Provider[list[Any]] = Once(list)
+
+    ids: providers.Provider[Ids] = Once(SortableIds)
+    clock: providers.Provider[Clock] = providers.Selector(
+        settings.provided.clock.kind,
+        system=Once(SystemClock),
+        fixed=Once(FixedClock, settings.provided.clock.now),
+    )
+    keys: providers.Provider[KeyRing] = Once(
+        load_keys,
+        configured=settings.provided.security.keys,
+        database_url=settings.provided.database.url,
+    )
+    database: providers.Provider[SqlDatabase] = Once(
+        closed_later,
+        to_close,
+        providers.Object(SqlDatabase),
+        settings.provided.database.url,
+        keys,
+        busy_timeout_s=settings.provided.database.busy_seconds,
+    )
+
+    orders: providers.Provider[OrderRepository] = providers.Selector(
+        settings.provided.orders.kind, sql=Once(SqlOrders, database)
+    )
+    gateway: providers.Provider[PaymentGateway] = providers.Selector(
+        settings.provided.payments.kind,
+        ledger=Once(
+            closed_later,
+            to_close,
+            providers.Object(LedgerGateway),
+            database,
+            books_only=settings.provided.payments.ledger_is_books_only,
+        ),
+    )
+    model: providers.Provider[ChatModel] = providers.Selector(
+        settings.provided.model.kind,
+        offline=Once(closed_later, to_close, providers.Object(OfflineModel)),
+        scripted=Once(
+            closed_later,
+            to_close,
+            providers.Object(ScriptFileModel),
+            path=Once(script_path, settings),
+        ),
+        openai=Once(
+            closed_later,
+            to_close,
+            providers.Object(OpenAIModel),
+            name=settings.provided.model.name,
+            base_url=settings.provided.openai_base_url,
+            api_key=settings.provided.openai_api_key,
+            timeout_s=settings.provided.limits.model_seconds,
+            prices=Once(load_prices, Once(lambda: resource_dir() / "data" / "prices.toml")),
+            max_output_tokens=settings.provided.model.max_output_tokens,
+        ),
+    )
+
+    policies: providers.Provider[PoliciesInForce] = Once(
+        PoliciesInForce, parse=providers.Object(policy_from_body)
+    )
+    lookup: providers.Provider[OrderLookup] = Once(
+        OrderLookup, orders=orders, database=database, clock=clock
+    )
+    life: providers.Provider[RefundLife] = Once(
+        RefundLife, clock=clock, books_only=gateway.provided.books_only
+    )
+    quotes: providers.Provider[Quotes] = Once(
+        Quotes, policies=policies, terms=terms, clock=clock, ids=ids
+    )
+    filing: providers.Provider[Filing] = Once(
+        Filing, quotes=quotes, life=life, terms=terms, keys=keys, clock=clock, ids=ids
+    )
+    payouts: providers.Provider[Payouts] = Once(
+        Payouts,
+        database=database,
+        orders=orders,
+        gateway=gateway,
+        life=life,
+        policies=policies,
+        terms=terms,
+        keys=keys,
+        clock=clock,
+        ids=ids,
+    )
+    approvals: providers.Provider[Approvals] = Once(
+        Approvals,
+        database=database,
+        orders=orders,
+        life=life,
+        policies=policies,
+        terms=terms,
+        keys=keys,
+        clock=clock,
+        ids=ids,
+        proof=Once(Proof, settings.provided.approvals.proof),
+    )
+    desk: providers.Provider[ConversationDesk] = Once(
+        ConversationDesk,
+        database=database,
+        orders=orders,
+        clock=clock,
+        ids=ids,
+        default_language=settings.provided.shop.language,
+    )
+    seeding: providers.Provider[Seeding] = Once(
+        Seeding, database=database, shop=orders, policies=policies, clock=clock
+    )
+
+    # A new tool is one file and one line here.
+    tools: providers.Provider[list[Tool[Any]]] = providers.List(
+        Once(
+            LookupOrder, lookup=lookup, quotes=quotes, database=database, zone=terms.provided.zone
+        ),
+        Once(ListOrders, lookup=lookup, zone=terms.provided.zone),
+        Once(RefundPolicy, policies=policies, database=database),
+        Once(QuoteRefund, lookup=lookup, quotes=quotes, zone=terms.provided.zone),
+        Once(RequestRefund, lookup=lookup, filing=filing, payouts=payouts, database=database),
+        Once(
+            RefundStatus, database=database, clock=clock, books_only=gateway.provided.books_only
+        ),
+        Once(CancelRefund, life=life, database=database, clock=clock),
+        Once(HandOff, clock=clock, ids=ids),
+    )
+    tool_runner: providers.Provider[ToolRunner] = Once(
+        ToolRunner, tools=tools, database=database, money_tools=providers.Object(MONEY_TOOLS)
+    )
+    loop: providers.Provider[AgentLoop] = Once(
+        AgentLoop, model=model, tools=tool_runner, database=database, clock=clock
+    )
+    agent: providers.Provider[Agent] = Once(
+        Agent,
+        database=database,
+        desk=desk,
+        loop=loop,
+        limits=limits,
+        terms=terms,
+        clock=clock,
+        ids=ids,
+        max_chars=settings.provided.limits.message_chars,
+        books_only=gateway.provided.books_only,
+    )
+
+
+@asynccontextmanager
+async def open_container(
+    settings: Settings | None = None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+) -> AsyncIterator[Container]:
+    """A checked container for the time of the block; closed in reverse order after it.
+
+    Args:
+        settings: taken from the environment when left out.
+        overrides: other objects by provider name, e.g. `{"model": ScriptedModel(...)}`.
+
+    Raises:
+        ConfigurationError: settings, schema, policy or a live database do not fit together.
+    """
+    container = Container()
+    replaced = dict(overrides or {})
+    if settings is not None:
+        replaced["settings"] = settings
+    container.override_providers(
+        **{name: providers.Object(value) for name, value in replaced.items()}
+    )
+    try:
+        await check(container)
+        yield container
+    finally:
+        await _close(container)
+
+
+async def check(container: Container) -> None:
+    """Stop the start when something does not fit, before anything is served."""
+    settings = container.settings()
+    database = container.database()
+    await database.check_schema()
+    await database.read(lambda tx: _check_installation(tx, settings))
+    await database.read(lambda tx: _check_policy(tx, container.policies(), settings))
+
+
+def _check_installation(tx: Transaction, settings: Settings) -> None:
+    dangers = settings.live_dangers() if tx.installation.is_live() else ()
+    if dangers:
+        raise ConfigurationError(f"this database is live: {'; '.join(dangers)}")
+
+
+def _check_policy(tx: Transaction, policies: PoliciesInForce, settings: Settings) -> None:
+    """The stored policy is unchanged and counts days where the shop does."""
+    stored = tx.policies.in_force()
+    if stored is None:
+        return
+    policy = policies.parsed(stored)
+    if policy.time_zone != settings.shop.time_zone:
+        raise ConfigurationError(
+            f"is {settings.shop.time_zone!r}, but policy {policy.id!r} counts days in "
+            f"{policy.time_zone!r}; make them equal",
+            setting="SUPPORT_AGENT_SHOP__TIME_ZONE",
+        )
+
+
+async def _close(container: Container) -> None:
+    """Close what was built, the last built first; what a caller put in is the caller's to close."""
+    for built in reversed(container.to_close()):
+        await built.aclose()

@@ -1,0 +1,342 @@
+"""One tree of errors; each class is named after what happened and carries its data.
+
+Three tables map them and nothing else does: `cli/exits.py` (exit code), `agent/tool_runner.py`
+(observation) and, later, the API (status).
+"""
+
+from datetime import datetime
+from typing import ClassVar
+
+from support_agent.domain.reasons import Language, Reason, sentence
+from support_agent.domain.runs import Usage
+
+
+class SupportAgentError(Exception):
+    """Everything this product raises on purpose. `code` is stable, the message is for people."""
+
+    code: ClassVar[str] = "INTERNAL"
+
+
+class ConfigurationError(SupportAgentError):
+    """The operator must fix a setting, a file or the database before anything can run."""
+
+    code = "CONFIGURATION"
+
+    def __init__(self, message: str, *, setting: str | None = None) -> None:
+        super().__init__(f"{setting}: {message}" if setting else message)
+        self.setting = setting
+
+
+class DatabaseUnavailable(SupportAgentError):
+    """The database did not answer; nothing was changed by this call."""
+
+    code = "DATABASE_UNAVAILABLE"
+
+
+class InvalidInput(SupportAgentError):
+    """One field of the input is wrong; the message says which and how to mend it."""
+
+    code = "INVALID_INPUT"
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class NotFound(SupportAgentError):
+    """There is no such thing, or it is not the asker's: both answer the same."""
+
+    code = "NOT_FOUND"
+    kind: ClassVar[str] = "object"
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(f"there is no {self.kind} {identifier!r}")
+        self.identifier = identifier
+
+
+class OrderNotFound(NotFound):
+    code = "ORDER_NOT_FOUND"
+    kind = "order"
+
+
+class CustomerNotFound(NotFound):
+    code = "CUSTOMER_NOT_FOUND"
+    kind = "customer"
+
+
+class QuoteNotFound(NotFound):
+    code = "QUOTE_NOT_FOUND"
+    kind = "quote"
+
+
+class RequestNotFound(NotFound):
+    code = "REQUEST_NOT_FOUND"
+    kind = "refund request"
+
+
+class ConversationNotFound(NotFound):
+    code = "CONVERSATION_NOT_FOUND"
+    kind = "conversation"
+
+
+class RunNotFound(NotFound):
+    code = "RUN_NOT_FOUND"
+    kind = "run"
+
+
+class ApproverNotFound(NotFound):
+    code = "APPROVER_NOT_FOUND"
+    kind = "approver"
+
+
+class PolicyNotFound(NotFound):
+    code = "POLICY_NOT_FOUND"
+    kind = "policy"
+
+
+class Refused(SupportAgentError):
+    """A rule says no. `reason` is the stable code, `facts` fill its sentence in vi and en."""
+
+    code = "REFUSED"
+
+    def __init__(self, reason: Reason, **facts: object) -> None:
+        super().__init__(f"{reason}: {sentence(reason, 'en', **facts)}")
+        self.reason = reason
+        self.facts = facts
+
+    def sentence(self, language: Language) -> str:
+        return sentence(self.reason, language, **self.facts)
+
+
+class RefundRefused(Refused):
+    """A refund may not be quoted, filed or paid."""
+
+    code = "REFUND_REFUSED"
+
+
+class DecisionRefused(Refused):
+    """An approver may not decide this request."""
+
+    code = "DECISION_REFUSED"
+
+
+class LimitExceeded(SupportAgentError):
+    """A configured limit was hit; `setting` names what would change it."""
+
+    code = "LIMIT_EXCEEDED"
+
+    def __init__(self, message: str, *, setting: str) -> None:
+        super().__init__(f"{message} (setting {setting})")
+        self.setting = setting
+
+
+class NotAuthorised(SupportAgentError):
+    """This person may not decide this."""
+
+    code = "NOT_AUTHORISED"
+
+
+class NotProved(NotAuthorised):
+    """The approver's token is missing or wrong."""
+
+    code = "NOT_PROVED"
+
+
+class ApproverDisabled(NotAuthorised):
+    code = "APPROVER_DISABLED"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"approver {name!r} is disabled; another approver has to decide")
+
+
+class SelfApproval(NotAuthorised):
+    """The requester, the customer or the operator may not decide, at any amount."""
+
+    code = "SELF_APPROVAL"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} is the requester, the customer or the operator of this request; "
+            "another approver has to decide"
+        )
+
+
+class InsufficientAuthority(NotAuthorised):
+    """The approver's level or limit is too low; `limit` is in minor units, None for no authority."""
+
+    code = "INSUFFICIENT_AUTHORITY"
+
+    def __init__(self, message: str, *, limit: int | None) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class Conflict(SupportAgentError):
+    """The state moved on; look again before trying again."""
+
+    code = "CONFLICT"
+
+
+class AlreadyDecided(Conflict):
+    code = "ALREADY_DECIDED"
+
+    def __init__(
+        self, request_id: str, *, status: str, by: str | None, at: datetime | None
+    ) -> None:
+        who = f" by {by}" if by else ""
+        when = f" at {at.isoformat(timespec='seconds')}" if at else ""
+        super().__init__(f"request {request_id!r} is {status}: decided{who}{when}")
+        self.status = status
+        self.by = by
+        self.at = at
+
+
+class StaleDecision(Conflict):
+    code = "STALE"
+
+    def __init__(self, request_id: str, *, expected: int, actual: int) -> None:
+        super().__init__(
+            f"request {request_id!r} is at version {actual}, not {expected}: look at it again"
+        )
+        self.expected = expected
+        self.actual = actual
+
+
+class RequestExpired(Conflict):
+    code = "EXPIRED"
+
+    def __init__(self, request_id: str, *, at: datetime) -> None:
+        super().__init__(
+            f"request {request_id!r} expired at {at.isoformat(timespec='seconds')}; "
+            "the customer has to ask again"
+        )
+        self.at = at
+
+
+class IllegalTransition(Conflict):
+    """The state table does not list this move."""
+
+    code = "ILLEGAL_TRANSITION"
+
+    def __init__(self, request_id: str, *, current: str, wanted: str) -> None:
+        super().__init__(f"request {request_id!r} is {current} and cannot become {wanted}")
+        self.current = current
+        self.wanted = wanted
+
+
+class ConversationBusy(Conflict):
+    """Another turn of this conversation is running."""
+
+    code = "CONVERSATION_BUSY"
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(
+            f"conversation {conversation_id!r} is answering another message; wait for it"
+        )
+
+
+class ReserveMissing(SupportAgentError):
+    """The books do not hold what a posting moves: a fault of ours, or a hand in the database."""
+
+    code = "RESERVE_MISSING"
+
+    def __init__(self, request_id: str, *, account: str) -> None:
+        super().__init__(
+            f"request {request_id!r} holds no such reserve on {account}; check the books"
+        )
+        self.request_id = request_id
+        self.account = account
+
+
+class ToolError(SupportAgentError):
+    """A tool call that did not produce a result."""
+
+    code = "TOOL_ERROR"
+
+
+class UnknownTool(ToolError):
+    """The model named a tool that does not exist; it may correct itself."""
+
+    code = "UNKNOWN_TOOL"
+
+
+class InvalidArguments(ToolError):
+    """The model's arguments do not fit; `fields` maps a field to what is wrong with it."""
+
+    code = "INVALID_ARGUMENTS"
+
+    def __init__(self, fields: dict[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {problem}" for name, problem in fields.items()))
+        self.fields = fields
+
+
+class ToolFailed(ToolError):
+    """The tool broke; the customer is told, the model is not asked to try the same again."""
+
+    code = "TOOL_FAILED"
+
+
+class ModelError(SupportAgentError):
+    """The model did not give a usable decision."""
+
+    code = "MODEL_ERROR"
+
+
+class ModelUnavailable(ModelError):
+    """No answer; it may be asked again. `retry_after` is in seconds when the server named it."""
+
+    code = "MODEL_UNAVAILABLE"
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ModelReplyInvalid(ModelError):
+    """The reply is not a decision; the model is told, the error and its `usage` are counted."""
+
+    code = "MODEL_REPLY_INVALID"
+
+    def __init__(self, message: str, *, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.usage = usage or Usage(requests=1)
+
+
+class PaymentError(SupportAgentError):
+    code = "PAYMENT_ERROR"
+
+
+class PaymentDeclined(PaymentError):
+    """Positive evidence that the gateway did not execute the refund."""
+
+    code = "PAYMENT_DECLINED"
+
+
+class PaymentOutcomeUnknown(PaymentError):
+    """It may have been paid: reconcile by key, never retry blindly, never call it failed."""
+
+    code = "PAYMENT_OUTCOME_UNKNOWN"
+
+
+class IdempotencyMismatch(PaymentError):
+    """The gateway knows this key with other parameters: our bug, a person must look."""
+
+    code = "IDEMPOTENCY_MISMATCH"
+
+
+class OrdersUnavailable(SupportAgentError):
+    """The shop's order system did not answer."""
+
+    code = "ORDERS_UNAVAILABLE"
+
+
+class RunStopped(SupportAgentError):
+    """A run stopped at a limit and can be resumed by its id."""
+
+    code = "RUN_STOPPED"
+
+    def __init__(self, run_id: str, *, reason: str) -> None:
+        super().__init__(f"run {run_id!r} stopped: {reason}")
+        self.run_id = run_id
+        self.reason = reason

@@ -1,0 +1,111 @@
+"""What the shop knows of an order, as any orders backend hands it over."""
+
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+from types import MappingProxyType
+from collections.abc import Mapping
+
+
+class OrderStatus(StrEnum):
+    """Where an order stands. A backend that has another word maps it here or to UNKNOWN."""
+
+    PLACED = "PLACED"  # not paid yet
+    PAID = "PAID"  # not shipped yet
+    SHIPPING = "SHIPPING"
+    PARTIALLY_DELIVERED = "PARTIALLY_DELIVERED"
+    DELIVERED = "DELIVERED"
+    CANCELLED = "CANCELLED"
+    UNKNOWN = "UNKNOWN"  # fails closed: a person looks
+
+
+class PaymentMethod(StrEnum):
+    CARD = "CARD"
+    WALLET = "WALLET"
+    GIFT_CARD = "GIFT_CARD"
+    COD = "COD"
+    BANK_TRANSFER = "BANK_TRANSFER"
+
+
+# No gateway can send this money back; a person pays it by hand and proves it.
+PAID_BY_HAND = frozenset({PaymentMethod.COD, PaymentMethod.BANK_TRANSFER})
+
+# When something was delivered: an instant (aware), or only a local day where the source knows no hour.
+Moment = datetime | date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Customer:
+    """A customer of the shop; `id` is compared byte for byte."""
+
+    id: str
+    name: str
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the order went; never shown to a model."""
+
+    recipient: str
+    phone: str
+    street: str
+    city: str
+    country: str = "VN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderLine:
+    """One line. `total_minor` is what was paid for all its units after every discount's share."""
+
+    id: str
+    name: str
+    quantity: int
+    unit_price_minor: int
+    discount_minor: int
+    category: str
+    returnable: bool = True
+    delivered_at: Moment | None = None
+    variant_id: str | None = None
+    options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def total_minor(self) -> int:
+        return self.unit_price_minor * self.quantity - self.discount_minor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payment:
+    """Money taken for an order. (gateway, account, gateway_payment_id) is unique everywhere."""
+
+    id: str
+    gateway: str
+    account: str
+    gateway_payment_id: str
+    method: PaymentMethod
+    captured_minor: int
+    currency: str
+    disputed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """An order as its system of record tells it now.
+
+    `delivered_at` is the order's; a line's own wins where it has one.
+    """
+
+    id: str
+    customer_id: str
+    status: OrderStatus
+    currency: str
+    placed_at: datetime
+    lines: tuple[OrderLine, ...]
+    payments: tuple[Payment, ...]
+    delivered_at: Moment | None = None
+    shipping_address: Address | None = None
+    note: str | None = None
+
+    @property
+    def total_minor(self) -> int:
+        return sum(line.total_minor for line in self.lines)

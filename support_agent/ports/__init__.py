@@ -1,0 +1,1 @@
+"""What the product needs of the outside, as Protocols whose docstrings state the invariants."""

@@ -1,0 +1,106 @@
+"""Balances and the ledger: every counter changes by a conditional update with its ledger entry."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Protocol
+
+from support_agent.domain.orders import Order
+from support_agent.domain.policy import OrderBooks
+from support_agent.domain.refunds import RefundLine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posting:
+    """What one request's entries are about. One request pays from one payment."""
+
+    request_id: str
+    round: int
+    order_id: str
+    payment_id: str
+    lines: tuple[RefundLine, ...]
+    amount_minor: int
+    currency: str
+    at: datetime
+
+
+class Shortage(StrEnum):
+    """Which account had no room for a reserve."""
+
+    ORDER = "order"
+    LINE = "line"
+    PAYMENT = "payment"
+
+
+class CapScope(StrEnum):
+    CUSTOMER = "customer"
+    INSTALLATION = "installation"
+    APPROVER = "approver"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapKey:
+    """One counter: whose amounts of which business day, in which currency."""
+
+    scope: CapScope
+    subject: str
+    day: date
+    currency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """A counter that is not the sum of its ledger entries."""
+
+    account: str
+    counter: str
+    stored: int
+    ledger: int
+
+
+class Books(Protocol):
+    """Rows are taken in the order order -> lines -> payment -> caps, by every caller.
+
+    A guard that fails changes nothing itself; the caller raises and the transaction is undone.
+    """
+
+    def sync(self, order: Order) -> None:
+        """Create or raise our rows from what the shop says; never lowers anything."""
+        ...
+
+    def of_order(self, order_id: str, *, without_request: str | None = None) -> OrderBooks:
+        """The order's books; `without_request` leaves out that request's own open reserve."""
+        ...
+
+    def reserve(self, posting: Posting) -> int | Shortage:
+        """Hold the amount on order, lines and payment.
+
+        Returns:
+            The order's cumulative amount (reserved + refunded, this one included) in minor units,
+            as the conditional update returned it, or which account was short.
+        """
+        ...
+
+    def release(self, posting: Posting) -> None:
+        """Give the reserve back, with the caps this request took."""
+        ...
+
+    def settle(self, posting: Posting) -> None:
+        """Turn the reserve into refunded."""
+        ...
+
+    def take_cap(self, key: CapKey, *, posting: Posting, limit: int | None) -> bool:
+        """Count the posting's amount into the cap unless it would go over `limit` (None: never)."""
+        ...
+
+    def give_back_caps(self, posting: Posting) -> None:
+        """Take what this request counted into caps off them again; twice is once."""
+        ...
+
+    def cap_used(self, key: CapKey, *, since: date) -> int:
+        """What was counted from `since` to the key's day, both included, in minor units."""
+        ...
+
+    def check(self) -> tuple[Mismatch, ...]:
+        """Every counter that differs from the sum of its entries; empty is good."""
+        ...

@@ -1,0 +1,70 @@
+"""How a use case gets a transaction."""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from support_agent.ports.storage.books import Books
+from support_agent.ports.storage.people import Installation, People, Policies
+from support_agent.ports.storage.requests import Attempts, Decisions, Quotes, Requests
+from support_agent.ports.storage.talk import Conversations, Runs
+from support_agent.ports.storage.trail import Audit, Outbox, Tasks
+
+T = TypeVar("T")
+
+
+class Transaction(Protocol):
+    """One open transaction. Valid only inside the function it was handed to."""
+
+    @property
+    def conversations(self) -> Conversations: ...
+    @property
+    def runs(self) -> Runs: ...
+    @property
+    def books(self) -> Books: ...
+    @property
+    def quotes(self) -> Quotes: ...
+    @property
+    def requests(self) -> Requests: ...
+    @property
+    def decisions(self) -> Decisions: ...
+    @property
+    def attempts(self) -> Attempts: ...
+    @property
+    def people(self) -> People: ...
+    @property
+    def policies(self) -> Policies: ...
+    @property
+    def installation(self) -> Installation: ...
+    @property
+    def audit(self) -> Audit: ...
+    @property
+    def outbox(self) -> Outbox: ...
+    @property
+    def tasks(self) -> Tasks: ...
+
+
+class Database(Protocol):
+    """Runs plain synchronous functions in transactions, on a thread of its own.
+
+    Invariants:
+        - `fn` returns: everything it did is committed. `fn` raises: nothing of it is.
+        - A transaction that was handed over finishes before the caller is released; a cancellation
+          is raised after it, so the caller knows that it is all or nothing.
+        - A call from inside a transaction raises RuntimeError: transactions do not nest.
+        - `fn` may be called once only; it must not keep `tx`.
+
+    Raises:
+        DatabaseUnavailable: no connection, or locked for longer than the time-out.
+    """
+
+    def transact(self, fn: Callable[[Transaction], T], *, durable: bool = True) -> Awaitable[T]:
+        """Read and write. `durable=False` is for step rows only: a power cut may lose the last."""
+        ...
+
+    def read(self, fn: Callable[[Transaction], T]) -> Awaitable[T]:
+        """Read only, on a consistent snapshot; a write inside it fails."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was handed over, then close every connection."""
+        ...

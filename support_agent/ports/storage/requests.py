@@ -1,0 +1,129 @@
+"""Quotes, refund requests, decisions and payout attempts as they are stored."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+from support_agent.domain.approvals import Decision
+from support_agent.domain.refunds import Attempt, AttemptStatus, Quote, RefundRequest, RequestStatus
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[T]):
+    """One page of a list; `next_cursor` is None on the last."""
+
+    data: tuple[T, ...]
+    next_cursor: str | None
+
+    @property
+    def has_more(self) -> bool:
+        return self.next_cursor is not None
+
+
+class Quotes(Protocol):
+    def add(self, quote: Quote) -> None: ...
+
+    def get(self, quote_id: str) -> Quote | None: ...
+
+    def supersede(self, conversation_id: str) -> None:
+        """Every quote of the conversation that is not filed is void from here on."""
+        ...
+
+    def mark_shown(self, quote_ids: Sequence[str], *, seq: int) -> None:
+        """Code put them into message `seq`; only the first showing counts."""
+        ...
+
+    def open_in(self, conversation_id: str) -> tuple[Quote, ...]:
+        """Not superseded and not filed; whether they have expired is the caller's to judge."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFilter:
+    """None means any."""
+
+    status: RequestStatus | None = None
+    customer_id: str | None = None
+    order_id: str | None = None
+
+
+class Requests(Protocol):
+    """Facts are insert-only; `move` is the one update, `RefundLife.transition` its one caller."""
+
+    def add(self, request: RefundRequest) -> None: ...
+
+    def get(self, request_id: str) -> RefundRequest | None: ...
+
+    def by_quote(self, quote_id: str) -> RefundRequest | None: ...
+
+    def list(
+        self, where: RequestFilter, *, limit: int, cursor: str | None = None
+    ) -> Page[RefundRequest]:
+        """Pending ones by queue rank (oldest first), all others newest first.
+
+        Raises:
+            InvalidInput: a cursor that this list did not hand out.
+        """
+        ...
+
+    def move(
+        self,
+        request: RefundRequest,
+        to: RequestStatus,
+        *,
+        round: int,  # noqa: A002 - the field's name
+        approved_until: datetime | None,
+    ) -> bool:
+        """Conditional on status and version as in `request`; the version goes up by one.
+
+        False when somebody else moved it first.
+        """
+        ...
+
+    def expired(self, now: datetime, *, limit: int) -> tuple[RefundRequest, ...]:
+        """Pending past `expires_at`, or approved past `approved_until`, without a live attempt."""
+        ...
+
+    def in_status(
+        self, statuses: Sequence[RequestStatus], *, limit: int
+    ) -> tuple[RefundRequest, ...]:
+        """Oldest first."""
+        ...
+
+
+class Decisions(Protocol):
+    """Insert-only, by trigger."""
+
+    def add(self, decision: Decision) -> None:
+        """One decision of a person per request and round."""
+        ...
+
+    def of(self, request_id: str) -> tuple[Decision, ...]:
+        """Oldest first."""
+        ...
+
+
+class Attempts(Protocol):
+    """At most one attempt per request that is not FAILED (partial unique index)."""
+
+    def add(self, attempt: Attempt) -> bool:
+        """False when a live or successful attempt exists."""
+        ...
+
+    def live(self, request_id: str) -> Attempt | None:
+        """The attempt that is not FAILED."""
+        ...
+
+    def of(self, request_id: str) -> tuple[Attempt, ...]: ...
+
+    def finish(
+        self,
+        attempt_id: str,
+        status: AttemptStatus,
+        *,
+        provider_refund_id: str | None,
+        error_code: str | None,
+    ) -> None: ...

@@ -1,0 +1,119 @@
+"""Conversations, messages, runs and steps as they are stored."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from support_agent.domain.conversation import Author, Conversation, Message
+from support_agent.domain.reasons import Language
+from support_agent.domain.runs import (
+    Decision,
+    Observation,
+    Run,
+    RunStatus,
+    RunStep,
+    StopReason,
+    ToolCall,
+    Usage,
+)
+
+
+class Conversations(Protocol):
+    """Append-only messages under a binding that never changes."""
+
+    def add(self, conversation: Conversation) -> None: ...
+
+    def get(self, conversation_id: str) -> Conversation | None: ...
+
+    def list(
+        self, *, customer_id: str | None, limit: int, before: str | None
+    ) -> tuple[Conversation, ...]:
+        """Newest first by id; `before` is the last id of the page before."""
+        ...
+
+    def append(
+        self, conversation_id: str, *, author: Author, text: str, at: datetime, run_id: str | None
+    ) -> int:
+        """The new message's `seq`: gapless, counted in the conversation's row."""
+        ...
+
+    def messages(self, conversation_id: str, *, after_seq: int = 0) -> tuple[Message, ...]:
+        """In order of `seq`."""
+        ...
+
+    def set_language(self, conversation_id: str, language: Language) -> None: ...
+
+    def claim(self, conversation_id: str, *, lease_s: float) -> int | None:
+        """Take the conversation for one turn: its new epoch, None while another's lease runs.
+
+        Leases are counted by the database's clock.
+        """
+        ...
+
+    def release(self, conversation_id: str, *, epoch: int) -> bool:
+        """Give it back; False when a later owner took it meanwhile."""
+        ...
+
+    def hand_off(self, conversation_id: str) -> bool:
+        """A person takes over; False when one has already."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """How a run ended, with its final counters."""
+
+    run_id: str
+    status: RunStatus
+    stop_reason: StopReason
+    usage: Usage
+    steps: int
+    consecutive_errors: int
+    answer_seq: int | None
+    at: datetime
+
+
+class Runs(Protocol):
+    """The Thought-Action-Observation record. A conversation has at most one RUNNING run."""
+
+    def start(self, run: Run) -> bool:
+        """False while another run of the conversation is unfinished."""
+        ...
+
+    def close_orphan(self, conversation_id: str, *, at: datetime) -> str | None:
+        """Stop the unfinished run a dead owner left (reason `cancelled`); its id, or None."""
+        ...
+
+    def end(self, end: RunEnd) -> bool:
+        """False when the run was ended by somebody else meanwhile."""
+        ...
+
+    def reopen(self, run_id: str, *, epoch: int) -> bool:
+        """STOPPED back to RUNNING, counters kept; False when it is not stopped."""
+        ...
+
+    def get(self, run_id: str) -> Run | None: ...
+
+    def list(
+        self, *, conversation_id: str | None, limit: int, before: str | None
+    ) -> tuple[Run, ...]: ...
+
+    def add_step(
+        self, *, run_id: str, number: int, decision: Decision, usage: Usage, at: datetime
+    ) -> None:
+        """Commit a decision with its calls, before any of them runs."""
+        ...
+
+    def answer(self, call: ToolCall, observation: Observation) -> bool:
+        """Answer a call; False when it was answered already (each id exactly once)."""
+        ...
+
+    def steps(self, run_id: str) -> tuple[RunStep, ...]: ...
+
+    def steps_of_conversation(self, conversation_id: str) -> tuple[RunStep, ...]:
+        """All runs' steps, oldest run first."""
+        ...
+
+    def model_calls(self, conversation_id: str) -> int:
+        """How often a model was asked in this conversation, failed attempts included."""
+        ...

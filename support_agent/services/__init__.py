@@ -1,0 +1,1 @@
+"""Use cases without any LLM: functions over a transaction, thin async methods that open it."""

@@ -1,0 +1,97 @@
+"""Conversations: bound to a channel and a customer at creation, closed to everyone else."""
+
+from dataclasses import dataclass
+
+from support_agent.domain.audit import AuditEvent
+from support_agent.domain.conversation import Assurance, Conversation
+from support_agent.domain.errors import ConversationNotFound, CustomerNotFound
+from support_agent.domain.language import detect
+from support_agent.domain.people import Principal
+from support_agent.domain.reasons import Language
+from support_agent.ports.clock import Clock, Ids
+from support_agent.ports.orders import OrderRepository
+from support_agent.ports.storage import Database, Transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """Who is on the other end, as the channel proved it; never from the text."""
+
+    channel: str
+    account: str
+    external_contact: str
+    customer_id: str
+    assurance: Assurance
+    principal: Principal
+
+
+class ConversationDesk:
+    """Opens conversations and lets only their own customer back in."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        orders: OrderRepository,
+        clock: Clock,
+        ids: Ids,
+        default_language: Language,
+    ) -> None:
+        self._database = database
+        self._orders = orders
+        self._clock = clock
+        self._ids = ids
+        self._default_language = default_language
+
+    async def enter(
+        self, binding: Binding, *, conversation_id: str | None, first_text: str
+    ) -> Conversation:
+        """The conversation to go on with, or a new one.
+
+        Raises:
+            CustomerNotFound: the shop does not know the customer.
+            ConversationNotFound: unknown, or bound to somebody else (which leaves an audit event).
+        """
+        if conversation_id is not None:
+            return await self._database.transact(
+                lambda tx: self._reenter(tx, binding, conversation_id)
+            ) or self._missing(conversation_id)
+        customer = await self._orders.find_customer(binding.customer_id)
+        if customer is None or customer.id != binding.customer_id:
+            raise CustomerNotFound(binding.customer_id)
+        fallback: Language = "en" if customer.language == "en" else self._default_language
+        conversation = Conversation(
+            id=self._ids.new("con"),
+            channel=binding.channel,
+            account=binding.account,
+            external_contact=binding.external_contact,
+            customer_id=customer.id,
+            assurance=binding.assurance,
+            language=detect(first_text, fallback),
+            created_at=self._clock.now(),
+        )
+        await self._database.transact(lambda tx: tx.conversations.add(conversation))
+        return conversation
+
+    def _reenter(
+        self, tx: Transaction, binding: Binding, conversation_id: str
+    ) -> Conversation | None:
+        conversation = tx.conversations.get(conversation_id)
+        if conversation is None:
+            return None
+        bound = (conversation.channel, conversation.account, conversation.customer_id)
+        if bound == (binding.channel, binding.account, binding.customer_id):
+            return conversation
+        tx.audit.append(
+            AuditEvent(
+                action="access.denied",
+                actor=binding.principal,
+                subject=conversation_id,
+                at=self._clock.now(),
+                data={"kind": "conversation", "customer": binding.customer_id},
+            )
+        )
+        return None
+
+    def _missing(self, conversation_id: str) -> Conversation:
+        raise ConversationNotFound(conversation_id)

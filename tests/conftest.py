@@ -1,0 +1,41 @@
+"""Fixtures for every test: the seeded sample shop, made once a session and copied per test."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit import Shop, copy_database, make_database, open_shop, seed
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting or key of the developer's own shell reaches a test."""
+    for name in list(os.environ):
+        ours = name.startswith("SUPPORT_AGENT_") and not name.startswith("SUPPORT_AGENT_TEST_")
+        if ours or name.startswith(("OPENAI_", "ANTHROPIC_")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A seeded database file, closed, to be copied and never opened."""
+    path = tmp_path_factory.mktemp("template") / "shop.db"
+    url = make_database(path)
+    asyncio.run(seed(url))
+    return path
+
+
+@pytest.fixture
+def shop_url(template: Path, tmp_path: Path) -> str:
+    """A private copy of the seeded sample shop."""
+    return copy_database(template, tmp_path / "shop.db")
+
+
+@pytest.fixture
+async def shop(shop_url: str) -> AsyncIterator[Shop]:
+    """The sample shop on 2026-10-13, nine in the morning in Vietnam, with a scripted model."""
+    async with open_shop(shop_url) as opened:
+        yield opened

@@ -1,0 +1,76 @@
+"""Databases for the tests: each gets its own, copied from one that was migrated once."""
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from support_agent.adapters.db.database import SqlDatabase
+from support_agent.adapters.db.migrations import upgrade
+from support_agent.domain.signing import KeyRing
+from support_agent.testing.postgres import PostgresMissing, fresh_database, postgres_server
+
+
+@pytest.fixture
+def keys() -> KeyRing:
+    return KeyRing(keys=(("k1", b"a secret of thirty-two characters"),))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a running server."""
+    try:
+        with postgres_server() as url:
+            yield url
+    except PostgresMissing as missing:
+        pytest.skip(f"no PostgreSQL: {missing}")
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "shop.db"
+    upgrade(f"sqlite:///{path}", live=False)
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: str) -> str:
+    url = fresh_database(postgres)
+    upgrade(url, live=False)
+    return url
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A migrated demo database in a file."""
+    return f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'shop.db')}"
+
+
+@pytest.fixture
+def postgres_url(postgres: str, postgres_template: str) -> str:
+    """A migrated demo database on the server."""
+    return fresh_database(postgres, template=postgres_template)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A migrated demo database, of either kind in turn."""
+    name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
+    url: str = request.getfixturevalue(name)
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a database may be made: a file that is not there, or an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'fresh.db'}"
+    return fresh_database(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+async def database(database_url: str, keys: KeyRing) -> AsyncIterator[SqlDatabase]:
+    opened = SqlDatabase(database_url, keys)
+    yield opened
+    await opened.aclose()

@@ -1,0 +1,104 @@
+"""What is written for the books and the audit stays as it was written, on both databases."""
+
+from datetime import UTC, datetime
+
+import pytest
+import sqlalchemy as sa
+
+from support_agent.adapters.db.migrations import exclusive
+from support_agent.adapters.db.tables import metadata
+from support_agent.adapters.db.triggers import APPEND_ONLY
+from support_agent.domain.approvals import Choice
+from support_agent.domain.orders import PaymentMethod
+from support_agent.domain.policy import Verdict
+from support_agent.domain.refunds import LedgerKind, RequestStatus
+
+NOW = datetime(2026, 10, 13, 3, tzinfo=UTC)
+
+# A row for each append-only table, and what it points to.
+REQUEST = {
+    "id": "req_1", "quote_id": "quote_1", "group_id": "group_1", "customer_id": "C001",
+    "order_id": "A100", "payment_id": "P1", "gateway": "ledger", "account": "default",
+    "gateway_payment_id": "GP1", "method": PaymentMethod.CARD, "lines": [], "amount_minor": 1, "currency": "VND",
+    "destination": "card", "verdict": Verdict.ELIGIBLE, "reasons": [], "required_level": 0,
+    "approvals_needed": 1, "policy_id": "standard", "policy_version": 1, "fingerprint": "f",
+    "consent": "yes", "requester_kind": "customer", "requester_id": "C001",
+    "requester_proof": "channel", "requester_via": "cli", "status": RequestStatus.PENDING_APPROVAL,
+    "version": 1, "round": 1, "created_at": NOW, "expires_at": NOW, "queue_rank": 1,
+}  # fmt: skip
+ROWS = {
+    "refund_decisions": {
+        "id": "dec_1", "request_id": "req_1", "round": 1, "choice": Choice.APPROVE, "level": 1,
+        "person_id": "p1", "name": "lan", "proof": "token", "fingerprint": "f", "amount_minor": 1,
+        "currency": "VND", "at": NOW, "key_id": "k1", "mac": "m",
+    },
+    "ledger_entries": {
+        "kind": LedgerKind.RESERVE, "account_kind": "order", "account_id": "A100", "sub_id": "", "round": 1,
+        "request_id": "req_1", "amount_minor": 1, "units": 0, "currency": "VND", "at": NOW,
+    },
+    "audit_events": {
+        "seq": 1, "action": "test.done", "actor_kind": "system", "actor_id": "system",
+        "actor_proof": "system", "actor_via": "system", "subject": "s", "at": NOW, "data": {},
+        "prev_mac": "genesis", "key_id": "k1", "mac": "m",
+    },
+    "policies": {"id": "standard", "version": 1, "hash": "h", "body": {}, "valid_from": NOW},
+    "policy_activations": {
+        "policy_id": "standard", "version": 1, "activated_at": NOW, "activated_by": "lan",
+    },
+}  # fmt: skip
+
+
+def fill(connection: sa.Connection) -> None:
+    connection.execute(sa.insert(metadata.tables["refund_requests"]), REQUEST)
+    for name, row in ROWS.items():
+        connection.execute(sa.insert(metadata.tables[name]), row)
+
+
+def changes(table: sa.Table) -> dict[str, sa.Executable]:
+    *_, column = table.columns
+    return {
+        "update": sa.update(table).values({column.name: column}),
+        "delete": sa.delete(table),
+    }
+
+
+@pytest.mark.parametrize("verb", ["update", "delete"])
+@pytest.mark.parametrize("name", APPEND_ONLY)
+def test_a_row_can_neither_change_nor_go(name, verb, database_url):
+    table = metadata.tables[name]
+    with exclusive(database_url) as connection:
+        fill(connection)
+        before = connection.execute(sa.select(table)).all()
+
+    with (
+        pytest.raises(sa.exc.IntegrityError, match=f"{name} is append-only"),
+        exclusive(database_url) as connection,
+    ):
+        connection.execute(changes(table)[verb])
+
+    with exclusive(database_url) as connection:
+        assert len(before) == 1
+        assert connection.execute(sa.select(table)).all() == before
+
+
+@pytest.mark.parametrize("name", APPEND_ONLY)
+def test_a_row_cannot_be_replaced_on_sqlite(name, sqlite_url):
+    table = metadata.tables[name]
+    itself = sa.insert(table).from_select(list(table.columns), sa.select(table))
+    with exclusive(sqlite_url) as connection:
+        fill(connection)
+
+    with (
+        pytest.raises(sa.exc.IntegrityError, match=f"{name} is append-only"),
+        exclusive(sqlite_url) as connection,
+    ):
+        connection.execute(itself.prefix_with("OR REPLACE"))
+
+
+@pytest.mark.parametrize("name", APPEND_ONLY)
+def test_a_table_cannot_be_emptied_on_postgres(name, postgres_url):
+    with (
+        pytest.raises(sa.exc.IntegrityError, match=f"{name} is append-only"),
+        exclusive(postgres_url) as connection,
+    ):
+        connection.exec_driver_sql(f"TRUNCATE {name} CASCADE")
