@@ -1,0 +1,1 @@
+"""Ports made real, one folder a port and one file an implementation."""

@@ -1,0 +1,1 @@
+"""The rules of the product: standard library only, pure functions, frozen dataclasses."""

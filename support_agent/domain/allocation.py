@@ -22,7 +22,7 @@ ASKABLE = frozenset({Verdict.ELIGIBLE, Verdict.NEEDS_REVIEW})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the customer wants back: named units, an amount in minor units, or (both None) all of it."""
+    """What the customer wants: named units, an amount in minor units, or (both None) all of it."""
 
     units: Mapping[str, int] | None = None
     amount_minor: int | None = None

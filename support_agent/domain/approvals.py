@@ -22,7 +22,7 @@ class Choice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One decision, insert-only. `mac` signs every other field, so a row cannot be made by SQL alone."""
+    """One decision, insert-only; `mac` signs it, so that SQL alone cannot make one."""
 
     id: str
     request_id: str

@@ -35,7 +35,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditHead:
-    """The newest link; printed by `audit verify` and written to the log, it anchors all before it."""
+    """The newest link; kept elsewhere (log, export) it anchors all before it."""
 
     seq: int
     mac: str

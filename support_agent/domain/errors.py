@@ -163,7 +163,7 @@ class SelfApproval(NotAuthorised):
 
 
 class InsufficientAuthority(NotAuthorised):
-    """The approver's level or limit is too low; `limit` is in minor units, None for no authority."""
+    """The approver's level or limit is too low; `limit` in minor units, None for no authority."""
 
     code = "INSUFFICIENT_AUTHORITY"
 

@@ -21,7 +21,7 @@ MAX_MINOR = 10**15
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=False)
 class Money:
-    """An exact amount in one currency; `amount_minor` counts minor units (đồng, cents, fils)."""
+    """An exact amount in one currency; `amount_minor` counts minor units (đồng, cents)."""
 
     amount_minor: int
     currency: str

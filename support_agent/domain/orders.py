@@ -1,10 +1,10 @@
 """What the shop knows of an order, as any orders backend hands it over."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from types import MappingProxyType
-from collections.abc import Mapping
 
 
 class OrderStatus(StrEnum):
@@ -30,7 +30,7 @@ class PaymentMethod(StrEnum):
 # No gateway can send this money back; a person pays it by hand and proves it.
 PAID_BY_HAND = frozenset({PaymentMethod.COD, PaymentMethod.BANK_TRANSFER})
 
-# When something was delivered: an instant (aware), or only a local day where the source knows no hour.
+# When something was delivered: an aware instant, or a local day where the source knows no hour.
 Moment = datetime | date
 
 

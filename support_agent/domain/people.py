@@ -24,7 +24,7 @@ class Proof(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who did something. Persons are compared by `person_id` and linked customers, never by name."""
+    """Who did something. Persons are compared by `person_id`, never by name."""
 
     kind: PrincipalKind
     id: str
@@ -51,7 +51,7 @@ def customer_principal(customer_id: str, *, via: str) -> Principal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approver:
-    """A person who may decide. `limits` in minor units by currency; none in a currency = no authority."""
+    """A person who may decide. `limits` in minor units; none in a currency = no authority."""
 
     name: str
     person_id: str

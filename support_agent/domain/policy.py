@@ -19,7 +19,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrencyLimits:
-    """Limits of one currency, in minor units. Tiers and four eyes look at the order's cumulative amount."""
+    """Limits of one currency, in minor units. Tiers look at the order's cumulative amount."""
 
     auto: int  # paid without a person up to and including this
     levels: tuple[
@@ -34,7 +34,7 @@ class CurrencyLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One version of the policy. `hash` is SHA-256 over the canonical body: same version, same hash."""
+    """One version of the policy. `hash` is SHA-256 over the canonical body."""
 
     id: str
     version: int
@@ -122,7 +122,7 @@ class LineAssessment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """The verdict on an order. `days_since_delivery` and `last_day` are those of the line that ends first."""
+    """The verdict on an order. Days and last day are those of the line that ends first."""
 
     order_id: str
     verdict: Verdict

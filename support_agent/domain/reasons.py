@@ -1,4 +1,4 @@
-"""Every reason this product gives, each with a stable code and a sentence in Vietnamese and English."""
+"""Every reason this product gives: a stable code and a sentence in Vietnamese and English."""
 
 from enum import StrEnum
 from typing import Literal
@@ -183,7 +183,7 @@ SENTENCES: dict[Reason, tuple[str, str]] = {
     ),
     Reason.ABOVE_AUTO_LIMIT: (
         "Tổng tiền hoàn của đơn {cumulative} vượt mức tự động {limit} nên cần người duyệt.",
-        "The order's refunds come to {cumulative}, above the automatic {limit}, so a person decides.",
+        "The order's refunds come to {cumulative}, above the automatic {limit}: a person decides.",
     ),
     Reason.CAP_CUSTOMER_DAY: (
         "Khách đã dùng hết hạn mức hoàn tự động trong ngày ({limit}) nên cần người duyệt.",

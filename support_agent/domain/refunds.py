@@ -149,7 +149,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefundRequest:
-    """A filed refund. Its facts never change; status, version and round do, by `transition` alone."""
+    """A filed refund. Its facts never change; status, version and round do, by transition."""
 
     id: str
     quote_id: str
@@ -222,7 +222,7 @@ class AttemptStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try to pay a request, with the exact parameters sent. At most one per request is not FAILED."""
+    """One try to pay, with the exact parameters sent. At most one a request is not FAILED."""
 
     id: str
     request_id: str

@@ -44,7 +44,7 @@ Decision = CallTools | FinalAnswer | AskCustomer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What a call came to. `content` is compact UTF-8 JSON, or starts with ERROR when `ok` is false."""
+    """What a call came to: `content` is compact UTF-8 JSON, or starts with ERROR."""
 
     ok: bool
     content: str
@@ -55,7 +55,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What model calls cost. Tokens as the server counted them; `cost_micros` in millionths of a USD."""
+    """What model calls cost. Tokens as the server counted; cost in millionths of a USD."""
 
     requests: int = 0
     input_tokens: int = 0

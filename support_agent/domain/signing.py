@@ -29,7 +29,8 @@ class KeyRing:
     def verify(self, fields: Sequence[str], *, key_id: str, mac: str) -> bool:
         for known, secret in self.keys:
             if known == key_id:
-                return hmac.compare_digest(_mac(secret, key_id, fields), mac)
+                # As bytes: a stored MAC may hold anything, and text must be ASCII here.
+                return hmac.compare_digest(_mac(secret, key_id, fields).encode(), mac.encode())
         return False
 
 

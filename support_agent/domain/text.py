@@ -73,10 +73,11 @@ def _redact_groups(match: re.Match[str]) -> str:
 
 def _card_at(text: str, groups: Sequence[tuple[int, int]]) -> tuple[int, str]:
     """Index of the last group of a card that starts with the first, and its digits; or 0 and ""."""
-    best, digits = (0, ""), ""
+    best, digits, longest = (0, ""), "", 0
     for index, (start, end) in enumerate(groups):
         digits += text[start:end]
-        if len(digits) > _CARD_LENGTHS[-1] or (index and end - start > _LONGEST_CARD_GROUP):
+        longest = max(longest, end - start)
+        if len(digits) > _CARD_LENGTHS[-1] or (index and longest > _LONGEST_CARD_GROUP):
             break
         if _is_card(digits):
             best = (index, digits)

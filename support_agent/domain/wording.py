@@ -37,7 +37,7 @@ STATUS_SENTENCES: Mapping[RequestStatus, tuple[str, str]] = {
     ),
     RequestStatus.PROVIDER_PENDING: (
         "Khoản hoàn {amount} cho đơn {order} ({id}) đang được cổng thanh toán xử lý.",
-        "The refund of {amount} for order {order} ({id}) is being processed by the payment provider.",
+        "The refund of {amount} for order {order} ({id}) is being processed by the provider.",
     ),
     RequestStatus.IN_DOUBT: (
         "Khoản hoàn {amount} cho đơn {order} ({id}) chưa xác định được kết quả; "

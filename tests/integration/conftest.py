@@ -9,7 +9,12 @@ import pytest
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.db.migrations import upgrade
 from support_agent.domain.signing import KeyRing
-from support_agent.testing.postgres import PostgresMissing, fresh_database, postgres_server
+from support_agent.testing.postgres import (
+    PostgresMissing,
+    drop_database,
+    fresh_database,
+    postgres_server,
+)
 
 
 @pytest.fixture
@@ -48,9 +53,19 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def postgres_url(postgres: str, postgres_template: str) -> str:
+def postgres_url(postgres: str, postgres_template: str) -> Iterator[str]:
     """A migrated demo database on the server."""
-    return fresh_database(postgres, template=postgres_template)
+    url = fresh_database(postgres, template=postgres_template)
+    yield url
+    drop_database(url)
+
+
+@pytest.fixture
+def empty_postgres_url(postgres: str) -> Iterator[str]:
+    """A database without tables on the server."""
+    url = fresh_database(postgres)
+    yield url
+    drop_database(url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -66,7 +81,8 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a database may be made: a file that is not there, or an empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'fresh.db'}"
-    return fresh_database(request.getfixturevalue("postgres"))
+    url: str = request.getfixturevalue("empty_postgres_url")
+    return url
 
 
 @pytest.fixture

@@ -271,8 +271,8 @@ async def test_a_newer_database_is_refused_by_the_program(database_url, keys):
     await database.aclose()
 
 
-async def test_an_empty_postgres_database_is_refused_by_the_program(postgres, keys):
-    database = SqlDatabase(fresh_database(postgres), keys)
+async def test_an_empty_postgres_database_is_refused_by_the_program(empty_postgres_url, keys):
+    database = SqlDatabase(empty_postgres_url, keys)
 
     with pytest.raises(ConfigurationError, match="db upgrade"):
         await database.check_schema()

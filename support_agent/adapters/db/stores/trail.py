@@ -1,5 +1,6 @@
 """The audit chain, the outbox and staff tasks in SQL."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from support_agent.adapters.db.tables.trail import (
 from support_agent.adapters.db.types import core
 from support_agent.domain.audit import AuditEvent, AuditHead, AuditRow, link
 from support_agent.domain.errors import DatabaseUnavailable
-from support_agent.domain.people import Principal, PrincipalKind, Proof
+from support_agent.domain.people import SYSTEM, Principal, PrincipalKind, Proof
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import Task
 
@@ -28,7 +29,14 @@ outbox = core(OutboxRow)
 tasks = core(TaskRow)
 
 _LOCK_HEAD = sa.update(heads).values(seq=heads.c.seq).returning(heads.c.seq, heads.c.mac)
+# As stored, not as our column types would read it: what somebody broke has to be seen, not crash.
+_AS_STORED = sa.select(
+    *(column for column in events.columns if column.name not in {"at", "data"}),
+    sa.type_coerce(events.c.at, sa.Text).label("at"),
+    sa.type_coerce(events.c.data, sa.Text).label("data"),
+)
 _ROWS_AT_ONCE = 500
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SqlAudit:
@@ -72,17 +80,14 @@ class SqlAudit:
 
     def rows(self) -> Iterator[AuditRow]:
         found = self._connection.execute(
-            sa.select(events).order_by(events.c.seq),
+            _AS_STORED.order_by(events.c.seq),
             execution_options={"yield_per": _ROWS_AT_ONCE},
         )
         return (_audit_row(row) for row in found)
 
     def latest_for(self, subject: str) -> AuditRow | None:
         statement = (
-            sa.select(events)
-            .where(events.c.subject == subject)
-            .order_by(events.c.seq.desc())
-            .limit(1)
+            _AS_STORED.where(events.c.subject == subject).order_by(events.c.seq.desc()).limit(1)
         )
         row = self._connection.execute(statement).one_or_none()
         return None if row is None else _audit_row(row)
@@ -152,17 +157,50 @@ def _event_values(row: AuditRow) -> dict[str, object]:
 
 
 def _audit_row(row: Row) -> AuditRow:
+    """The stored link. One that was made unreadable comes as a link whose MAC cannot hold."""
+    try:
+        return _readable(row)
+    except (TypeError, ValueError):
+        event = AuditEvent(action="unreadable", actor=SYSTEM, subject="", at=_EPOCH)
+        seq = row.seq if isinstance(row.seq, int) else 0
+        return AuditRow(seq=seq, event=event, prev_mac="", key_id="", mac="")
+
+
+def _readable(row: Row) -> AuditRow:
     actor = Principal(
         kind=PrincipalKind(row.actor_kind),
-        id=row.actor_id,
-        person_id=row.actor_person_id,
+        id=_text(row.actor_id),
+        person_id=None if row.actor_person_id is None else _text(row.actor_person_id),
         proof=Proof(row.actor_proof),
-        via=row.actor_via,
+        via=_text(row.actor_via),
     )
     event = AuditEvent(
-        action=row.action, actor=actor, subject=row.subject, at=row.at, data=row.data
+        action=_text(row.action),
+        actor=actor,
+        subject=_text(row.subject),
+        at=_instant(row.at),
+        data={key: _text(value) for key, value in dict(json.loads(row.data)).items()},
     )
-    return AuditRow(seq=row.seq, event=event, prev_mac=row.prev_mac, key_id=row.key_id, mac=row.mac)
+    return AuditRow(
+        seq=int(row.seq),
+        event=event,
+        prev_mac=_text(row.prev_mac),
+        key_id=_text(row.key_id),
+        mac=_text(row.mac),
+    )
+
+
+def _text(value: object) -> str:
+    """SQLite keeps any type in any column."""
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {value!r}")
+    return value
+
+
+def _instant(value: object) -> datetime:
+    if isinstance(value, datetime):  # PostgreSQL, in the time zone of the session
+        return value.astimezone(UTC)
+    return datetime.fromisoformat(_text(value)).replace(tzinfo=UTC)
 
 
 def _task(row: Row) -> Task:

@@ -27,8 +27,8 @@ class Entities:
 # `prefix_` and a long tail: no shop numbers its orders like that, this product its requests.
 _REFERENCE = re.compile(r"(?<![0-9A-Za-z_])[A-Za-z]{1,10}_[0-9A-Za-z]{8,40}(?![0-9A-Za-z_])")
 _PREFIX = (
-    r"(?:(?<![0-9a-z])(?:ma )?(?:don(?: ?hang)?(?: ?(?:so|ma))?|ma so"
-    r"|order(?: ?(?:id|no|number))?)(?P<gap>[\s:.]*#?\s?)|(?P<sign>#)\s?)"
+    r"(?:(?<![0-9a-z])(?:ma )?(?:don(?: ?hang(?![0-9a-z]))?(?: ?(?:so|ma)(?![0-9a-z]))?|ma so"
+    r"|order(?: ?(?:id|no|number)(?![0-9a-z]))?)(?P<gap>[\s:.]*#?\s?)|(?P<sign>#)\s?)"
 )
 _NAME = r"(?P<token>[0-9a-z](?:[0-9a-z]|[-_](?=[0-9a-z])){0,39})(?![0-9a-z@])"
 _NAMED = re.compile(_PREFIX + _NAME)
@@ -104,10 +104,11 @@ def _may_be_named(token: str, *, glued: bool) -> bool:
 
 
 def _looks_like_an_id(token: str) -> bool:
-    """Without "đơn" before it: three digits, or two and capitals; "size42" and "ps5" are goods."""
+    """Without "đơn" before it: three digits, or two after a code; "size42" and "ps5" are goods."""
     digits = sum(character.isdigit() for character in token)
     letters = sum(character.isalpha() for character in token)
-    return digits >= 3 or (digits == 2 and letters <= 3 and token == token.upper())
+    is_code = letters <= 3 and ("-" in token or token == token.upper())
+    return digits >= 3 or (digits == 2 and is_code)
 
 
 def _blank(match: re.Match[str]) -> str:

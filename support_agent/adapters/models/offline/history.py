@@ -208,7 +208,14 @@ def _open_quote(turns: Sequence[Turn], readings: Readings) -> Quote | None:
 
 # After these the same quote may be filed again: nothing was decided, or nobody knows.
 _QUOTE_LIVES_ON = frozenset(
-    {"NO_CONSENT", "CONSENT_UNCLEAR", "DATABASE_UNAVAILABLE", "INTERRUPTED", "TOOL_FAILED"}
+    {
+        "NO_CONSENT",
+        "CONSENT_UNCLEAR",
+        "DATABASE_UNAVAILABLE",
+        "INTERRUPTED",
+        "TOOL_FAILED",
+        "TOOL_TIMEOUT",
+    }
 )
 
 

@@ -59,7 +59,7 @@ _ME = "(?:toi|minh|em|anh|chi|tui|tao|con|me)"
 _BACK = "(?:hoan|doi tra|tra hang|tra lai|hoan tra|lay lai tien|refund|return)"
 _STAFF = "(?:nhan vien|nguoi that|quan ly|tu van vien|tong dai|con nguoi|cskh|cham soc khach hang)"
 # "hoàn toàn", "hoàn thành", "hoàn hảo" speak of no money.
-_REFUND = r"hoan(?! (?:toan|thanh|hao|chinh|tat|canh|nghenh|thien)\b)"
+_REFUND = r"hoan(?! (?:toan(?! bo)|thanh|hao|chinh|tat|canh|nghenh|thien)\b)"
 
 _WHO_ARE_YOU = _compile(
     "(?:ban|may) la (?:ai|gi|nguoi|bot|robot|may)",

@@ -105,7 +105,10 @@ def _with_quote(facts: Facts, wish: Wish, quote: Quote) -> Step:
         return Say(text=say("declined", facts.language))
     if wish.intent in _ABOUT_THE_QUOTE:
         return remind(facts, quote)
-    return _reminding(facts, wish, quote, _answer(facts, wish))
+    answer = _answer(facts, wish)
+    return _reminding(
+        facts, wish, quote, Say(text=answer.text) if isinstance(answer, Ask) else answer
+    )
 
 
 def _is_another(wish: Wish, quote: Quote) -> bool:

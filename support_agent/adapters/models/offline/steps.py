@@ -54,10 +54,18 @@ _BROKEN = frozenset(
         "ORDERS_UNAVAILABLE",
         "TOOL_ERROR",
         "TOOL_FAILED",
+        "TOOL_TIMEOUT",
         "UNKNOWN",
         "UNKNOWN_TOOL",
     }
 )
+# Refusals whose sentence names internal things and is English only.
+_OWN_WORDS = {
+    "ALREADY_DECIDED": "too_late",
+    "ILLEGAL_TRANSITION": "too_late",
+    "QUOTE_NOT_FOUND": "what_next",
+    "REQUEST_NOT_FOUND": "request_not_found",
+}
 
 
 def call(
@@ -79,8 +87,8 @@ def refused(facts: Facts, refusal: Refusal, order_id: str = "") -> Say:
             return Say(text=say("order_not_found", language, order=order_id))
         case "ALREADY_REFUNDED":
             return Say(text=say("already_refunded", language, order=order_id))
-        case "REQUEST_NOT_FOUND":
-            return Say(text=say("request_not_found", language))
+        case code if code in _OWN_WORDS:
+            return Say(text=say(_OWN_WORDS[code], language))
         case code if code in _BROKEN:
             return Say(text=say("broken", language))
         case _ if refusal.sentence:

@@ -123,6 +123,10 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "Mình không tìm thấy yêu cầu hoàn tiền đó trong tài khoản này.",
         "There is no such refund request in this account.",
     ),
+    "too_late": (
+        "Yêu cầu hoàn tiền này đã có kết quả nên không thay đổi được nữa.",
+        "This refund request has been decided and can no longer be changed.",
+    ),
     "policy_unclear": (
         "Mình chưa đọc được chính sách hoàn tiền lúc này.",
         "I cannot read the refund policy right now.",
