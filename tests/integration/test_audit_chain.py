@@ -1,7 +1,6 @@
 """The audit chain tells on anyone who changes it without the key or the anchored head."""
 
 import asyncio
-import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -299,18 +298,3 @@ async def test_a_chain_that_would_fork_is_not_written(database, database_url, ke
         await database.transact(append("e"))
 
     assert len(await database.read(rows)) == 4
-
-
-async def test_the_outbox_takes_an_event_once(database, database_url):
-    def tell(tx: Transaction) -> None:
-        tx.outbox.add("refund.paid", key="refund.paid:req_1", body={"request_id": "req_1"}, at=NOW)
-
-    await database.transact(tell)
-    await database.transact(tell)
-
-    with exclusive(database_url) as raw:
-        stored = raw.execute(sa.select(metadata.tables["outbox"])).all()
-    assert [(row.key, row.topic, row.body, row.attempts) for row in stored] == [
-        ("refund.paid:req_1", "refund.paid", {"request_id": "req_1"}, 0)
-    ]
-    assert json.dumps(stored[0].body) == '{"request_id": "req_1"}'

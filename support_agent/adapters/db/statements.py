@@ -23,9 +23,11 @@ def insert_new(
     `on` names the columns whose conflict is expected; without them any conflict is.
     """
     statement = insert(connection, table).on_conflict_do_nothing(index_elements=on or None)
-    # Without `inline`, SQLAlchemy would ask for the key of a row that may not have been inserted.
     done: sa.CursorResult[Any] = connection.execute(
-        statement.inline(), rows[0] if len(rows) == 1 else [*rows]
+        # Without `inline`, SQLAlchemy would ask for the key of a row that may not have been
+        # inserted; without `preserve_rowcount`, psycopg's count of an INSERT is thrown away.
+        statement.inline().execution_options(preserve_rowcount=True),
+        rows[0] if len(rows) == 1 else [*rows],
     )
     return done.rowcount
 

@@ -1,5 +1,7 @@
 """Approvers, policies in force and the installation stamp in SQL."""
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import insert
@@ -15,7 +17,7 @@ from support_agent.domain.errors import ApproverNotFound, ConfigurationError
 from support_agent.domain.people import Approver
 from support_agent.ports.storage import StoredPolicy
 
-Row = sa.Row[tuple[object, ...]]
+Row = sa.Row[*tuple[Any, ...]]
 
 approvers = core(ApproverRow)
 policies = core(PolicyRow)
@@ -145,7 +147,7 @@ class SqlInstallation:
         return row
 
 
-def _activated() -> sa.Select[tuple[object, ...]]:
+def _activated() -> sa.Select[*tuple[Any, ...]]:
     same = sa.and_(
         policies.c.id == activations.c.policy_id, policies.c.version == activations.c.version
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import assert_never
+from typing import Any, assert_never
 
 import sqlalchemy as sa
 
@@ -25,7 +25,7 @@ from support_agent.domain.runs import (
 )
 from support_agent.ports.storage import RunEnd
 
-Row = sa.Row[tuple[object, ...]]
+Row = sa.Row[*tuple[Any, ...]]
 
 runs = core(RunRow)
 steps = core(StepRow)

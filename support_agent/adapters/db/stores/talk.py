@@ -1,7 +1,7 @@
 """Conversations and their messages in SQL."""
 
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -140,7 +140,7 @@ class SqlConversations:
         return self._connection.execute(_HAND_OFF, {"id_": conversation_id}).rowcount == 1
 
 
-def _conversation(row: sa.Row[tuple[object, ...]]) -> Conversation:
+def _conversation(row: sa.Row[*tuple[Any, ...]]) -> Conversation:
     return Conversation(
         id=row.id,
         channel=row.channel,
@@ -155,7 +155,7 @@ def _conversation(row: sa.Row[tuple[object, ...]]) -> Conversation:
     )
 
 
-def _message(row: sa.Row[tuple[object, ...]]) -> Message:
+def _message(row: sa.Row[*tuple[Any, ...]]) -> Message:
     return Message(
         conversation_id=row.conversation_id,
         seq=row.seq,

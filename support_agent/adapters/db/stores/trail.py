@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -21,7 +22,7 @@ from support_agent.domain.people import SYSTEM, Principal, PrincipalKind, Proof
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import Task
 
-Row = sa.Row[tuple[object, ...]]
+Row = sa.Row[*tuple[Any, ...]]
 
 events = core(AuditEventRow)
 heads = core(AuditHeadRow)
