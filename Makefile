@@ -1,8 +1,11 @@
 # Targets: install, demo, test, check, bench. README.md shows what each prints.
-PYTHON ?= python3
-VENV := .venv
+# The first Python that is new enough; name another with `make install PYTHON=python3.13`.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .PHONY: install demo test check bench lock format clean
 .DEFAULT_GOAL := install
@@ -10,18 +13,22 @@ STAMP := $(VENV)/.installed
 install: $(STAMP)
 
 # Wheels come from requirements.lock (pinned and hashed); the project itself is linked, not copied.
+# An environment that cannot run pip is half made or of a Python that is gone: it is made anew.
 $(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; found $$($(PYTHON) --version). Try: make PYTHON=python3.11" >&2; exit 2; }
-	@$(PYTHON) -m venv $(VENV) || { echo "cannot make $(VENV): on Debian or Ubuntu install the package python3-venv" >&2; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@[ -n "$(PYTHON)" ] && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Python 3.11 or newer is needed; name it with: make PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
+		echo "$(PYTHON) cannot make $(VENV); on Debian and Ubuntu install the package python3-venv" >&2; exit 2; }
+	@echo "Installing into $(VENV); the first time takes a minute or two."
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: install
 	@$(BIN)/python examples/demo.py
 
 test: install
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
 check: install
 	$(BIN)/ruff check .
@@ -31,7 +38,7 @@ check: install
 	$(BIN)/python -m pytest -q -p no:randomly tests/integration/test_migrations.py
 
 bench: install
-	$(BIN)/python benchmarks/turn.py
+	@$(BIN)/python benchmarks/turn.py
 
 format: install
 	$(BIN)/ruff check --fix .
@@ -39,7 +46,7 @@ format: install
 
 # Needs uv. Writes no address of any registry into the lock.
 lock:
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra dev pyproject.toml -o requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --extra dev pyproject.toml -o requirements.lock
 
 clean:
 	rm -rf $(VENV) var dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

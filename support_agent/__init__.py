@@ -9,17 +9,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from support_agent.agent.turns import Agent, Incoming, TurnResult
     from support_agent.container import Container, open_container
-    from support_agent.domain.errors import ConfigurationError, Refused, SupportAgentError
+    from support_agent.domain.conversation import Assurance
+    from support_agent.domain.errors import (
+        ConfigurationError,
+        Conflict,
+        DatabaseUnavailable,
+        InvalidInput,
+        NotAuthorised,
+        NotFound,
+        Refused,
+        SupportAgentError,
+    )
+    from support_agent.domain.people import customer_principal
     from support_agent.ports.tool import ReadTool, Tool, WriteTool
     from support_agent.services.conversations import Binding
     from support_agent.settings import Settings, load_settings
 
 __all__ = [
     "Agent",
+    "Assurance",
     "Binding",
     "ConfigurationError",
+    "Conflict",
     "Container",
+    "DatabaseUnavailable",
     "Incoming",
+    "InvalidInput",
+    "NotAuthorised",
+    "NotFound",
     "ReadTool",
     "Refused",
     "Settings",
@@ -27,16 +44,23 @@ __all__ = [
     "Tool",
     "TurnResult",
     "WriteTool",
+    "customer_principal",
     "load_settings",
     "open_container",
 ]
 
 _HOMES = {
     "Agent": "agent.turns",
+    "Assurance": "domain.conversation",
     "Binding": "services.conversations",
     "ConfigurationError": "domain.errors",
+    "Conflict": "domain.errors",
     "Container": "container",
+    "DatabaseUnavailable": "domain.errors",
     "Incoming": "agent.turns",
+    "InvalidInput": "domain.errors",
+    "NotAuthorised": "domain.errors",
+    "NotFound": "domain.errors",
     "ReadTool": "ports.tool",
     "Refused": "domain.errors",
     "Settings": "settings",
@@ -44,6 +68,7 @@ _HOMES = {
     "Tool": "ports.tool",
     "TurnResult": "agent.turns",
     "WriteTool": "ports.tool",
+    "customer_principal": "domain.people",
     "load_settings": "settings",
     "open_container": "container",
 }

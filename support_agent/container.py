@@ -5,9 +5,9 @@ List<Tool>, `open_container` is @PostConstruct and @PreDestroy.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from dependency_injector import containers, providers
 
@@ -27,6 +27,7 @@ from support_agent.agent.tool_runner import ToolRunner
 from support_agent.agent.turns import Agent
 from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.people import Proof
+from support_agent.domain.policy import Policy
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.model import ChatModel
@@ -36,6 +37,7 @@ from support_agent.ports.storage import Transaction
 from support_agent.ports.tool import Tool
 from support_agent.resources import resource_dir
 from support_agent.services.approvals import Approvals
+from support_agent.services.approvers import Approvers
 from support_agent.services.conversations import ConversationDesk
 from support_agent.services.filing import Filing
 from support_agent.services.order_lookup import OrderLookup
@@ -56,6 +58,7 @@ from support_agent.tools.refund_policy import RefundPolicy
 from support_agent.tools.refund_status import RefundStatus
 from support_agent.tools.request_refund import RequestRefund
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MONEY_TOOLS = frozenset({RequestRefund.name})
 Once = providers.ThreadSafeSingleton  # a plain Singleton built eight instances under eight threads
@@ -89,7 +92,9 @@ def refund_terms(settings: Settings) -> RefundTerms:
     )
 
 
-def closed_later(to_close: list[Any], build: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+def closed_later(
+    to_close: list[Any], build: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
     """Build something that holds a connection and remember to close it."""
     built = build(*args, **kwargs)
     to_close.append(built)
@@ -213,6 +218,9 @@ class Container(containers.DeclarativeContainer):
         ids=ids,
         proof=Once(Proof, settings.provided.approvals.proof),
     )
+    approvers: providers.Provider[Approvers] = Once(
+        Approvers, database=database, orders=orders, clock=clock
+    )
     desk: providers.Provider[ConversationDesk] = Once(
         ConversationDesk,
         database=database,
@@ -234,9 +242,7 @@ class Container(containers.DeclarativeContainer):
         Once(RefundPolicy, policies=policies, database=database),
         Once(QuoteRefund, lookup=lookup, quotes=quotes, zone=terms.provided.zone),
         Once(RequestRefund, lookup=lookup, filing=filing, payouts=payouts, database=database),
-        Once(
-            RefundStatus, database=database, clock=clock, books_only=gateway.provided.books_only
-        ),
+        Once(RefundStatus, database=database, clock=clock),
         Once(CancelRefund, life=life, database=database, clock=clock),
         Once(HandOff, clock=clock, ids=ids),
     )
@@ -309,7 +315,15 @@ def _check_policy(tx: Transaction, policies: PoliciesInForce, settings: Settings
     stored = tx.policies.in_force()
     if stored is None:
         return
-    policy = policies.parsed(stored)
+    check_zone(policies.parsed(stored), settings)
+
+
+def check_zone(policy: Policy, settings: Settings) -> None:
+    """A policy counts civil days where the shop does.
+
+    Raises:
+        ConfigurationError: it does not; names both.
+    """
     if policy.time_zone != settings.shop.time_zone:
         raise ConfigurationError(
             f"is {settings.shop.time_zone!r}, but policy {policy.id!r} counts days in "
@@ -319,6 +333,10 @@ def _check_policy(tx: Transaction, policies: PoliciesInForce, settings: Settings
 
 
 async def _close(container: Container) -> None:
-    """Close what was built, the last built first; what a caller put in is the caller's to close."""
-    for built in reversed(container.to_close()):
-        await built.aclose()
+    """Close what was built, the last built first, also when closing one of them fails.
+
+    What a caller put in is the caller's to close.
+    """
+    async with AsyncExitStack() as last_first:
+        for built in container.to_close():
+            last_first.push_async_callback(built.aclose)

@@ -6,33 +6,49 @@ from typing import Literal
 
 import structlog
 
+from support_agent.domain.text import visible
+
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
+MOST_CHARS = 10_000  # of one value
 
 
 def configure(
-    *, format: Literal["console", "json"], level: str  # noqa: A002 - the setting's name
+    *,
+    format: Literal["console", "json"],  # noqa: A002 - the setting's name
+    level: Literal["debug", "info", "warning", "error"],
 ) -> None:
     """Set up structlog for this process. Called by entry points, never at import."""
-    # Both renderers print local variables in tracebacks by default; they may hold customer text.
-    renderer: structlog.typing.Processor = structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-    )
-    chain: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    if format == "json":
-        chain.append(structlog.processors.format_exc_info)
-        renderer = structlog.processors.JSONRenderer(ensure_ascii=False)
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer(ensure_ascii=False)
+    if format == "console":
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     structlog.configure(
-        processors=[*chain, renderer],
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            # Plain: the richer tracebacks print local variables, which may hold customer text.
+            structlog.processors.format_exc_info,
+            _printable,
+            renderer,
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+def _printable(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """What a model or a server said must not drive the terminal that shows the log."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = visible(value, MOST_CHARS, keep_newlines=key == "exception")
+    return event

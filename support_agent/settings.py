@@ -1,36 +1,43 @@
 """Every setting, its default and its environment name; nothing is read at import."""
 
+import difflib
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from dotenv import dotenv_values
+from dotenv.parser import Binding, parse_stream
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from support_agent.domain.errors import ConfigurationError
 
 PREFIX = "SUPPORT_AGENT_"
 PROFILES = ("dev", "demo", "test", "prod")
-# Read by single commands or by the tests, not by Settings.
-OTHER_NAMES = frozenset({f"{PREFIX}APPROVER_TOKEN"})
-TEST_PREFIX = f"{PREFIX}TEST_"
+PROFILE = f"{PREFIX}PROFILE"
+TEST_PREFIX = f"{PREFIX}TEST_"  # the tests' own
 
-Positive = Annotated[int, Field(gt=0)]
+ENCODING = "utf-8-sig"  # some editors put a byte order mark first, which would hide the first name
+
+Positive = Annotated[int, Field(gt=0, le=1_000_000_000)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Hours = Annotated[int, Field(gt=0, le=24 * 366)]
+Minutes = Annotated[int, Field(gt=0, le=60 * 24 * 7)]
 
 
 class Section(BaseModel):
     """A group of settings; a name it does not know is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class DatabaseSettings(Section):
-    url: str = "sqlite:///var/support_agent.db"
+    url: str = Field(default="sqlite:///var/support_agent.db", repr=False)  # may hold a password
     busy_seconds: Seconds = 10.0
 
 
@@ -56,23 +63,34 @@ class ClockSettings(Section):
 
     @field_validator("now", mode="before")
     @classmethod
-    def _instant(cls, value: object) -> object:
-        """An RFC 3339 instant, or a day: then nine in the morning in Vietnam."""
-        if isinstance(value, str) and len(value) == len("2026-10-13"):
-            morning = datetime.combine(date.fromisoformat(value), time(9))
-            return morning.replace(tzinfo=ZoneInfo("Asia/Ho_Chi_Minh"))
-        return value
+    def _instant(cls, value: object) -> datetime | None:
+        """An instant with its offset, or a day: then nine in the morning in Vietnam.
 
-    @field_validator("now")
-    @classmethod
-    def _aware(cls, value: datetime | None) -> datetime | None:
-        if value is not None and value.tzinfo is None:
-            raise ValueError("needs a time zone, e.g. 2026-10-13T09:00:00+07:00")
-        return value.astimezone(UTC) if value is not None else None
+        Pydantic itself would read 20261013 as seconds since 1970.
+        """
+        if value is None:
+            return None
+        moment = value if isinstance(value, datetime) else _moment(str(value))
+        if moment is None or moment.tzinfo is None:
+            raise ValueError("is no instant; write 2026-10-13T09:00:00+07:00, or only 2026-10-13")
+        try:
+            return moment.astimezone(UTC)
+        except OverflowError as error:
+            raise ValueError("is out of the calendar's range") from error
 
     @property
     def kind(self) -> str:
         return "system" if self.now is None else "fixed"
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            day = date.fromisoformat(text)
+            return datetime.combine(day, time(9), ZoneInfo("Asia/Ho_Chi_Minh"))
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 class ShopSettings(Section):
@@ -85,19 +103,19 @@ class ShopSettings(Section):
         try:
             ZoneInfo(value)
         except (KeyError, ValueError, OSError) as error:
-            raise ValueError(f"{value!r} is not an IANA time zone such as Asia/Ho_Chi_Minh") from error
+            raise ValueError(f"{value!r} is no IANA time zone such as Asia/Ho_Chi_Minh") from error
         return value
 
 
 class ApprovalsSettings(Section):
     proof: Literal["token", "asserted"] = "token"
-    wait_hours: Positive = 72
-    pay_within_hours: Positive = 72
+    wait_hours: Hours = 72
+    pay_within_hours: Hours = 72
 
 
 class ConsentSettings(Section):
     request_refund: Literal["asked", "implied"] = "asked"
-    quote_minutes: Positive = 30
+    quote_minutes: Minutes = 30
 
 
 class LimitsSettings(Section):
@@ -123,10 +141,20 @@ class SecuritySettings(Section):
 
 
 class Settings(BaseSettings):
-    """All settings. Environment over `.env.{profile}` over `.env` over defaults; prod reads no file."""
+    """All settings: environment over `.env.{profile}` over `.env` over defaults.
+
+    The prod profile reads no file. An empty value is as good as none.
+    """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="ignore", frozen=True
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
+        validate_by_name=True,
+        validate_by_alias=True,
     )
 
     profile: Literal["dev", "demo", "test", "prod"] = "dev"
@@ -142,7 +170,9 @@ class Settings(BaseSettings):
     log: LogSettings = LogSettings()
     security: SecuritySettings = SecuritySettings()
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
-    openai_base_url: str | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
+    openai_base_url: str | None = Field(
+        default=None, validation_alias="OPENAI_BASE_URL", repr=False
+    )
 
     @property
     def zone(self) -> ZoneInfo:
@@ -169,7 +199,7 @@ class Settings(BaseSettings):
             dangers.append("APPROVALS__PROOF=asserted believes any name; use token")
         if self.model.kind == "scripted":
             dangers.append("MODEL__KIND=scripted plays a script; use a real model")
-        if self.payments.kind == "ledger" and not self.payments.ledger_is_books_only:
+        if not self.payments.ledger_is_books_only:
             dangers.append(
                 "PAYMENTS__KIND=ledger moves no real money; set "
                 "PAYMENTS__LEDGER_IS_BOOKS_ONLY=true if it is only to keep the books"
@@ -188,27 +218,23 @@ def load_settings(*, folder: Path | None = None) -> Settings:
     Raises:
         ConfigurationError: an unknown name or a value that does not fit; names the variable.
     """
-    profile = os.environ.get(f"{PREFIX}PROFILE", "dev")
-    if profile not in PROFILES:
-        raise ConfigurationError(
-            f"{profile!r} is not one of {', '.join(PROFILES)}", setting=f"{PREFIX}PROFILE"
-        )
+    profile = _profile()
     files = () if profile == "prod" else env_files(folder or Path.cwd(), profile)
     _check_names(os.environ, "the environment")
     for file in files:
-        names = {key: value for key, value in dotenv_values(file).items() if value is not None}
-        _check_names(names, str(file.name))
-        if f"{PREFIX}PROFILE" in names:
+        names = _names_in(file)
+        _check_names(names, file.name)
+        if PROFILE in {name.upper() for name in names}:
             raise ConfigurationError(
                 f"is taken from the process environment only, not from {file.name}",
-                setting=f"{PREFIX}PROFILE",
+                setting=PROFILE,
             )
     try:
-        return Settings(_env_file=files, _env_file_encoding="utf-8")
+        return Settings(_env_file=files, _env_file_encoding=ENCODING)
     except ValidationError as error:
-        raise ConfigurationError(_explain(error)) from error
-    except ValueError as error:
-        raise ConfigurationError(f"a setting could not be read: {error}") from error
+        # Not chained: pydantic's own text could show what was typed into a secret's place.
+        problems = "; ".join(_explain(problem) for problem in error.errors(include_url=False))
+        raise ConfigurationError(problems) from None
 
 
 def env_files(folder: Path, profile: str) -> tuple[Path, ...]:
@@ -217,26 +243,66 @@ def env_files(folder: Path, profile: str) -> tuple[Path, ...]:
     return tuple(path for path in candidates if path.is_file())
 
 
-def _check_names(names: Iterable[str] | Mapping[str, Any], source: str) -> None:
+def _profile() -> str:
+    """Looked up as pydantic looks up names: in any case."""
+    given = next((value for name, value in os.environ.items() if name.upper() == PROFILE), "")
+    profile = given or "dev"
+    if profile not in PROFILES:
+        raise ConfigurationError(
+            f"{profile!r} is not one of {', '.join(PROFILES)}", setting=PROFILE
+        )
+    return profile
+
+
+def _names_in(file: Path) -> list[str]:
+    """What an env file sets; a line that says nothing is an error, not skipped."""
+    try:
+        with file.open(encoding=ENCODING) as stream:
+            bindings = list(parse_stream(stream))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file.name} cannot be read: {error}") from error
+    return [name for binding in bindings if (name := _name_of(binding, file)) is not None]
+
+
+def _name_of(binding: Binding, file: Path) -> str | None:
+    valueless = binding.key is not None and binding.value is None
+    if binding.error or valueless:
+        # The parser counts blank lines before a statement as part of it.
+        text = binding.original.string
+        line = binding.original.line + text[: len(text) - len(text.lstrip())].count("\n")
+        raise ConfigurationError(f"{file.name}, line {line}: write it as NAME=value")
+    return binding.key
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """Every setting by its environment name, without those that other products share."""
+    names = {f"{PREFIX}APPROVER_TOKEN"}  # read by single commands, not by Settings
+    for field, info in Settings.model_fields.items():
+        section = info.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            names |= {f"{PREFIX}{field}__{key}".upper() for key in section.model_fields}
+        elif info.validation_alias is None:
+            names.add(f"{PREFIX}{field}".upper())
+    return frozenset(names)
+
+
+def _check_names(names: Iterable[str], source: str) -> None:
     """A misspelt section would be ignored in silence, so every prefixed name is checked."""
-    sections = {name.upper() for name in Settings.model_fields if not name.startswith("openai")}
     for name in names:
         upper = name.upper()
-        if not upper.startswith(PREFIX) or upper in OTHER_NAMES or upper.startswith(TEST_PREFIX):
+        if not upper.startswith(PREFIX) or upper.startswith(TEST_PREFIX):
             continue
-        section = upper.removeprefix(PREFIX).split("__")[0]
-        if section not in sections:
-            known = ", ".join(sorted(sections))
-            raise ConfigurationError(
-                f"no such setting (in {source}); sections are {known}", setting=name
-            )
+        if upper not in known_names():
+            near = difflib.get_close_matches(upper, sorted(known_names()), n=1)
+            sections = sorted({known.split("__")[0] for known in known_names()})
+            hint = f"did you mean {near[0]}?" if near else f"they start {', '.join(sections)}"
+            raise ConfigurationError(f"no such setting (in {source}); {hint}", setting=name)
 
 
-def _explain(error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors(include_url=False, include_input=False):
-        path = "__".join(str(part).upper() for part in problem["loc"])
-        name = path if path.startswith("OPENAI") else f"{PREFIX}{path}"
-        message = "no such setting" if problem["type"] == "extra_forbidden" else problem["msg"]
-        lines.append(f"{name}: {message}")
-    return "; ".join(lines)
+def _explain(problem: ErrorDetails) -> str:
+    """One problem by its variable, without the value: it may be a secret in the wrong place."""
+    path = "__".join(str(part).upper() for part in problem["loc"])
+    name = path if path.startswith("OPENAI") else f"{PREFIX}{path}"
+    cause = problem.get("ctx", {}).get("error")
+    return f"{name}: {cause or problem['msg']}"

@@ -52,6 +52,12 @@ TABLES = (
     "ledger_payouts",
 )
 
+# All of a decision but its note, which privacy may erase.
+DECIDED = (
+    "seq, id, request_id, round, choice, level, person_id, name, proof, fingerprint, "
+    "amount_minor, currency, limit_minor, at, key_id, mac"
+)
+
 
 def upgrade() -> None:
     talk()
@@ -84,17 +90,29 @@ $$
 """
         )
         for table in APPEND_ONLY:
+            update = f"UPDATE OF {DECIDED}" if table == "refund_decisions" else "UPDATE"
             op.execute(
-                f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE "
+                f"CREATE TRIGGER {table}_append_only BEFORE {update} OR DELETE OR TRUNCATE "
                 f"ON {table} FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
             )
+        op.execute(
+            "CREATE TRIGGER refund_decisions_only_erased BEFORE UPDATE OF note "
+            "ON refund_decisions FOR EACH ROW "
+            "WHEN (NEW.note IS NOT NULL) EXECUTE FUNCTION refuse_change()"
+        )
         return
     for table in APPEND_ONLY:
-        for verb in ("UPDATE", "DELETE"):
+        update = f"UPDATE OF {DECIDED}" if table == "refund_decisions" else "UPDATE"
+        for name, verb in ((f"{table}_no_update", update), (f"{table}_no_delete", "DELETE")):
             op.execute(
-                f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+                f"CREATE TRIGGER {name} BEFORE {verb} ON {table} "
                 f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
             )
+    op.execute(
+        "CREATE TRIGGER refund_decisions_only_erased BEFORE UPDATE OF note ON refund_decisions "
+        "WHEN NEW.note IS NOT NULL "
+        "BEGIN SELECT RAISE(ABORT, 'refund_decisions is append-only'); END"
+    )
 
 
 def talk() -> None:

@@ -7,9 +7,9 @@ import secrets
 from pathlib import Path
 
 from pydantic import SecretStr
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
+from support_agent.adapters.db.faults import SETTING as DATABASE_SETTING
+from support_agent.adapters.db.faults import UPGRADE, parse
 from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.signing import KeyRing
 
@@ -32,14 +32,23 @@ def load_keys(*, configured: SecretStr | None, database_url: str) -> KeyRing:
     try:
         text = path.read_text(encoding="ascii")
     except FileNotFoundError as error:
-        raise ConfigurationError(
-            f"is not set and there is no key file {path.name!r} beside the database; "
-            "for a demo database run: support-agent db upgrade",
-            setting=SETTING,
-        ) from error
+        raise _no_keys(database_url, path) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"key file {path.name!r} cannot be read ({error})") from error
     return parse_keys(text.strip(), source=path.name)
+
+
+def _no_keys(database_url: str, path: Path) -> ConfigurationError:
+    """Who has no database yet needs that, not a key."""
+    url = parse(database_url)
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        problem = f"there is no database at {str(url.database)!r}; {UPGRADE}"
+        return ConfigurationError(problem, setting=DATABASE_SETTING)
+    return ConfigurationError(
+        f"is not set and there is no key file {path.name!r}; "
+        f"{UPGRADE} to get one for a demo database",
+        setting=SETTING,
+    )
 
 
 def parse_keys(text: str, *, source: str) -> KeyRing:
@@ -58,10 +67,10 @@ def parse_keys(text: str, *, source: str) -> KeyRing:
 def ensure_key_file(database_url: str) -> Path:
     """Make the key file of a demo database if it is missing; several processes at once get one."""
     path = key_file(database_url)
-    if path.exists():
-        return path
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
+        if path.exists():
+            return path
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -70,18 +79,24 @@ def ensure_key_file(database_url: str) -> Path:
         with contextlib.suppress(FileExistsError):
             os.link(temporary, path)
     except OSError as error:
-        raise ConfigurationError(f"key file {path.name!r} cannot be written ({error})") from error
+        raise ConfigurationError(
+            f"key file {str(path)!r} cannot be written ({error.strerror}); make its folder "
+            f"writable, or set {SETTING}"
+        ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
     return path
 
 
 def key_file(database_url: str) -> Path:
-    """Beside the SQLite file; in `var/` for a server."""
-    try:
-        url = make_url(database_url)
-    except ArgumentError:
+    """Beside the SQLite file; in `var/` for a server.
+
+    Raises:
+        ConfigurationError: not the address of a database.
+    """
+    url = parse(database_url)
+    if url.get_backend_name() != "sqlite":
         return DEFAULT_FILE
-    if url.get_backend_name() == "sqlite" and url.database and url.database != ":memory:":
-        return Path(url.database).with_suffix(".keys")
-    return DEFAULT_FILE
+    file = Path(url.database or "")
+    return file.parent / f"{file.stem}.keys"

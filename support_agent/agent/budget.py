@@ -1,10 +1,11 @@
 """What a run may spend, counted as it goes; the counters continue when a run is resumed."""
 
+import json
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from support_agent.domain.runs import StopReason, Usage
+from support_agent.domain.runs import StopReason, ToolCall, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,10 @@ class Budget:
     def seconds_left(self) -> float:
         return self.started + self.limits.run_seconds - time.monotonic()
 
+    @property
+    def is_late(self) -> bool:
+        return self.seconds_left <= 0
+
     def model_timeout(self) -> float:
         return max(0.0, min(self.limits.model_seconds, self.seconds_left))
 
@@ -45,7 +50,7 @@ class Budget:
 
     def spent(self) -> StopReason | None:
         """Why no further step may be taken, if so."""
-        if self.seconds_left <= 0:
+        if self.is_late:
             return StopReason.DEADLINE
         if self.steps >= self.limits.max_steps:
             return StopReason.MAX_STEPS
@@ -63,9 +68,19 @@ class Budget:
             return StopReason.REPEATED_ERRORS
         return None
 
-    def note_call(self, name: str, arguments: str) -> StopReason | None:
+    def note_call(self, call: ToolCall) -> StopReason | None:
         """Count a call; the same one again and again stops the run before it is executed."""
-        self.calls[name, arguments] += 1
-        if self.calls[name, arguments] >= self.limits.max_identical_calls:
+        what = what_is_asked(call)
+        self.calls[what] += 1
+        if self.calls[what] >= self.limits.max_identical_calls:
             return StopReason.NO_PROGRESS
         return None
+
+
+def what_is_asked(call: ToolCall) -> tuple[str, str]:
+    """Equal for two calls that ask the same: key order and white space do not count."""
+    try:
+        arguments = json.dumps(json.loads(call.arguments or "{}"), sort_keys=True)
+    except (ValueError, RecursionError):
+        arguments = call.arguments
+    return call.name, arguments

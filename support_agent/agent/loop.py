@@ -37,6 +37,7 @@ from support_agent.ports.storage import Database
 from support_agent.ports.tool import CallContext
 
 log = structlog.get_logger(__name__)
+TOO_MANY_CALLS = "TOO_MANY_CALLS"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +90,7 @@ class AgentLoop:
                 continue
             except ModelUnavailable as error:
                 log.warning("model.unavailable", problem=str(error))
-                late = state.budget.seconds_left <= 0
+                late = state.budget.is_late
                 return LoopEnd(reason=StopReason.DEADLINE if late else StopReason.MODEL_UNAVAILABLE)
             await self._commit(state, reply)
             end = await self._follow(state, reply.decision)
@@ -110,19 +111,18 @@ class AgentLoop:
         )
         state.budget.steps += 1
         state.call_index += 1
+        usage = Usage(requests=1)  # of an attempt that brought nothing, also when it is cancelled
         try:
             async with asyncio.timeout(timeout):
                 reply = await self._model.decide(request)
+            usage = reply.usage
         except TimeoutError as error:
-            state.budget.usage += Usage(requests=1)
             raise ModelUnavailable(f"no answer within {timeout:.1f} s") from error
         except ModelReplyInvalid as error:
-            state.budget.usage += error.usage
+            usage = error.usage
             raise
-        except ModelUnavailable:
-            state.budget.usage += Usage(requests=1)
-            raise
-        state.budget.usage += reply.usage
+        finally:
+            state.budget.usage += usage
         return reply
 
     def _correct(self, state: RunState, error: ModelReplyInvalid) -> StopReason | None:
@@ -163,7 +163,8 @@ class AgentLoop:
         state.turns.append(AssistantCalls(calls=decision.calls, thought=decision.thought))
         stop: StopReason | None = None
         for index, call in enumerate(decision.calls):
-            stop = stop or state.budget.note_call(call.name, call.arguments)
+            repeated = state.budget.note_call(call)
+            stop = stop or repeated or (StopReason.DEADLINE if state.budget.is_late else None)
             observation = await self._answer(state, call, index, stop)
             state.turns.append(ToolResult(call=call, content=observation.content))
             if stop is None:
@@ -175,10 +176,10 @@ class AgentLoop:
     ) -> Observation:
         if stop is not None:
             return await self._tools.skip(call, "NOT_EXECUTED", f"the run stopped: {stop}")
-        if index >= state.budget.limits.max_calls_per_step:
-            most = state.budget.limits.max_calls_per_step
+        most = state.budget.limits.max_calls_per_step
+        if index >= most:
             return await self._tools.skip(
-                call, "TOO_MANY_CALLS", f"at most {most} calls at once; ask again for this one"
+                call, TOO_MANY_CALLS, f"at most {most} calls at once; ask again for this one"
             )
         context = CallContext(
             asker=state.asker, call_id=call.id, language=state.conversation.language
@@ -198,4 +199,6 @@ class AgentLoop:
     def _after(self, state: RunState, observation: Observation) -> StopReason | None:
         if state.handed_off:
             return StopReason.HANDED_OFF
+        if observation.error_code == TOO_MANY_CALLS:
+            return None  # one reply with many calls is not many errors in a row
         return state.budget.note_result(ok=observation.ok)

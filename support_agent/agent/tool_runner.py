@@ -34,6 +34,9 @@ from support_agent.ports.tool import (
 
 P = TypeVar("P")
 log = structlog.get_logger(__name__)
+LONGEST_ARGUMENTS = 20_000  # characters; no tool of a shop needs more
+LONGEST_NAME = 64  # of what the model calls a tool or a field, when it is told so
+MOST_FIELDS = 10  # that one error names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,10 @@ class ToolRunner:
             names = sorted(tool.name for tool in tools)
             raise ConfigurationError(f"two tools have the same name: {', '.join(names)}")
         for tool in tools:
+            if not isinstance(tool, ReadTool | WriteTool):
+                raise ConfigurationError(
+                    f"tool {tool.name!r} is neither a ReadTool nor a WriteTool: derive it from one"
+                )
             if tool.effect is Effect.MONEY and tool.name not in money_tools:
                 raise ConfigurationError(
                     f"tool {tool.name!r} would move money; only the refund service may: "
@@ -89,18 +96,19 @@ class ToolRunner:
         Whatever goes wrong ends in an observation that starts with ERROR; only a storage fault,
         without which nothing can be committed, is raised.
         """
+        result: Any  # of a reading tool its observation, of a writing one what `apply` takes
         try:
             tool = self._find(call.name, assurance)
             arguments = parse_arguments(tool.arguments, call.arguments)
             async with asyncio.timeout(timeout_s):
                 if isinstance(tool, ReadTool):
-                    result = await tool.run(arguments, context)
+                    result = observed(await tool.run(arguments, context))
                 else:
                     result = await tool.prepare(arguments, context)
         except Exception as error:  # noqa: BLE001 - the loop must survive any tool
             return await self._record(call, Ran(observation=refused(error, context.language)))
         if isinstance(tool, ReadTool):
-            return await self._record(call, Ran(observation=observed(result)))
+            return await self._record(call, Ran(observation=result))
         return await self._write(tool, call, result, context)
 
     def _find(self, name: str, assurance: Assurance) -> ReadTool[Any] | WriteTool[Any, Any]:
@@ -109,6 +117,7 @@ class ToolRunner:
             if assurance < tool.assurance:
                 raise Refused(Reason.IDENTITY_NOT_VERIFIED)
             return tool
+        name = name[:LONGEST_NAME]
         nearest = difflib.get_close_matches(name, self._tools, n=1, cutoff=0.5)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
         known = ", ".join(self._tools)
@@ -184,24 +193,47 @@ def parse_arguments(model: type[Arguments], text: str) -> Arguments:
     Raises:
         InvalidArguments: names each field that does not fit.
     """
-    try:
-        value = json.loads(text) if text.strip() else {}
-        if isinstance(value, str):
-            value = json.loads(value)
-    except ValueError as error:
-        raise InvalidArguments({"arguments": f"not valid JSON ({error})"}) from error
+    value = _json(text) if text.strip() else {}
+    if isinstance(value, str):
+        value = _json(value)
     if not isinstance(value, dict):
         kind = type(value).__name__
         raise InvalidArguments({"arguments": f"must be a JSON object, not {kind}"})
     try:
-        # From JSON text, because strict mode takes a tuple or an enum from JSON but not from Python.
+        # From JSON text: strict mode takes a tuple or an enum from JSON but not from Python.
         return model.model_validate_json(json.dumps(value))
     except ValidationError as error:
-        fields = {
-            ".".join(str(part) for part in problem["loc"]) or "arguments": problem["msg"]
-            for problem in error.errors(include_url=False, include_input=False)
-        }
-        raise InvalidArguments(fields) from error
+        raise InvalidArguments(_fields_of(error)) from error
+
+
+def _json(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    if len(text) > LONGEST_ARGUMENTS:
+        raise InvalidArguments({"arguments": f"longer than {LONGEST_ARGUMENTS} characters"})
+    try:
+        return json.loads(text, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArguments({"arguments": f"not valid JSON ({error})"}) from error
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a key that stands in it twice nobody knows which value is meant."""
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise InvalidArguments({twice[:LONGEST_NAME]: "is given more than once"})
+    return fields
+
+
+def _fields_of(error: ValidationError) -> dict[str, str]:
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    fields = {
+        ".".join(str(part)[:LONGEST_NAME] for part in problem["loc"]) or "arguments": problem["msg"]
+        for problem in problems[:MOST_FIELDS]
+    }
+    if len(problems) > MOST_FIELDS:
+        fields["and"] = f"{len(problems) - MOST_FIELDS} more"
+    return fields
 
 
 def observed(output: ToolOutput) -> Observation:

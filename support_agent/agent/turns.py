@@ -2,15 +2,22 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import structlog
 
-from support_agent.agent.budget import Budget, RunLimits
+from support_agent.agent.budget import Budget, RunLimits, what_is_asked
+from support_agent.agent.claims import needs_note
 from support_agent.agent.history import turns_of
 from support_agent.agent.loop import AgentLoop, LoopEnd, RunState
-from support_agent.domain.conversation import Author, Conversation
-from support_agent.domain.errors import Conflict, ConversationBusy, RunNotFound
+from support_agent.domain.conversation import Assurance, Author, Conversation
+from support_agent.domain.errors import (
+    Conflict,
+    ConversationBusy,
+    RunNotFound,
+    SupportAgentError,
+)
 from support_agent.domain.language import detect
 from support_agent.domain.people import Asker, customer_principal
 from support_agent.domain.refunds import Quote, RefundRequest
@@ -24,7 +31,12 @@ from support_agent.domain.runs import (
     status_of,
 )
 from support_agent.domain.text import clean_message, redact_cards
-from support_agent.domain.wording import quote_sentence, request_sentence, stop_sentence
+from support_agent.domain.wording import (
+    amounts_note,
+    quote_sentence,
+    request_sentence,
+    stop_sentence,
+)
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.storage import Database, RunEnd, Transaction
 from support_agent.services.conversations import Binding, ConversationDesk
@@ -97,10 +109,7 @@ class Agent:
         conversation = await self._desk.enter(
             incoming.binding, conversation_id=incoming.conversation_id, first_text=text
         )
-        started = await self._database.transact(
-            lambda tx: self._start(tx, conversation, text, incoming)
-        )
-        return await self._go(started)
+        return await self._turn(lambda tx: self._start(tx, conversation, text, incoming))
 
     async def resume(self, run_id: str, *, operator: str, via: str) -> TurnResult:
         """Continue a stopped run; its counters go on, its deadline is new.
@@ -109,34 +118,39 @@ class Agent:
             RunNotFound: unknown.
             Conflict: it is not stopped, so there is nothing to resume.
         """
-        state = await self._database.transact(lambda tx: self._reopen(tx, run_id, operator, via))
-        return await self._go(state)
+        return await self._turn(lambda tx: self._reopen(tx, run_id, operator, via))
+
+    async def _turn(self, start: Callable[[Transaction], RunState]) -> TurnResult:
+        """Begin, run, finish; torn down anywhere in it, the stop is stored and can be resumed."""
+        begun: list[RunState] = []  # a cancellation is raised after the commit, in place of it
+        try:
+            await self._database.transact(lambda tx: begun.append(start(tx)))
+            return await self._go(begun[0])
+        except BaseException as error:
+            if begun:
+                await self._close(begun[0], error)
+            raise
 
     async def _go(self, state: RunState) -> TurnResult:
-        structlog.contextvars.bind_contextvars(run_id=state.run.id)
-        try:
-            end = await self._ended(state)
+        with structlog.contextvars.bound_contextvars(run_id=state.run.id):
+            end = (
+                LoopEnd(reason=StopReason.HANDED_OFF)
+                if state.handed_off
+                else await self._loop.run(state)
+            )
             return await self._database.transact(lambda tx: self._finish(tx, state, end))
-        finally:
-            structlog.contextvars.unbind_contextvars("run_id")
 
-    async def _ended(self, state: RunState) -> LoopEnd:
-        if state.handed_off:
-            return LoopEnd(reason=StopReason.HANDED_OFF)
+    async def _close(self, state: RunState, error: BaseException) -> None:
+        """Give the conversation back and leave the run stopped, unless either is done already."""
+        if not isinstance(error, asyncio.CancelledError):
+            log.error("run.failed", run_id=state.run.id, exc_info=error)
         try:
-            return await self._loop.run(state)
-        except asyncio.CancelledError:
-            await self._close(state)
-            raise
-        except Exception:
-            log.exception("run.failed")
-            await self._close(state)
-            raise
-
-    async def _close(self, state: RunState) -> None:
-        """Store the stop of a run that is being torn down, so that it can be resumed."""
-        end = LoopEnd(reason=StopReason.CANCELLED)
-        await self._database.transact(lambda tx: self._end(tx, state, end.reason, None))
+            await self._database.transact(
+                lambda tx: self._end(tx, state, StopReason.CANCELLED, None)
+            )
+        except SupportAgentError as problem:
+            # It ended, another owner has it, or the database is away: the lease ends it then.
+            log.warning("run.not_closed", run_id=state.run.id, problem=str(problem))
 
     def _start(
         self, tx: Transaction, conversation: Conversation, text: str, incoming: Incoming
@@ -170,7 +184,8 @@ class Agent:
             conversation_id=conversation.id,
             run_id=run_id,
         )
-        return self._state(tx, run, asker, calls_so_far)
+        # A channel that is less sure of who is writing now than it was then is believed.
+        return self._state(tx, run, asker, calls_so_far, incoming.binding.assurance)
 
     def _claim(self, tx: Transaction, conversation_id: str) -> int:
         epoch = tx.conversations.claim(
@@ -183,27 +198,37 @@ class Agent:
             log.warning("run.orphan_closed", orphan=orphan, conversation_id=conversation_id)
         return epoch
 
-    def _state(self, tx: Transaction, run: Run, asker: Asker, calls_so_far: int) -> RunState:
+    def _state(
+        self, tx: Transaction, run: Run, asker: Asker, calls_so_far: int, sure: Assurance
+    ) -> RunState:
         conversation = tx.conversations.get(run.conversation_id)
         if conversation is None:
             raise RunNotFound(run.id)
         steps = tx.runs.steps_of_conversation(conversation.id)
         own = [step for step in steps if step.run_id == run.id]
-        messages = tx.conversations.messages(conversation.id)
+        seen = [call.observation for step in own for call in step.calls if call.observation]
+        # What a resumed run was answered with stands behind its steps, now and later.
+        messages = [
+            message
+            for message in tx.conversations.messages(conversation.id)
+            if message.seq <= run.trigger_seq
+        ]
         return RunState(
             run=run,
-            conversation=conversation,
+            conversation=replace(conversation, assurance=min(conversation.assurance, sure)),
             asker=asker,
             turns=turns_of(messages, steps, self._terms.zone),
             budget=self._budget(run, own),
             step=len(own),
             call_index=calls_so_far,
             handed_off=conversation.handed_off,
+            quote_ids=[quote_id for one in seen for quote_id in one.quote_ids],
+            request_ids=[request_id for one in seen for request_id in one.request_ids],
         )
 
     def _budget(self, run: Run, own: list[RunStep]) -> Budget:
         calls = Counter(
-            (call.name, call.arguments)
+            what_is_asked(call)
             for step in own
             if isinstance(step.decision, CallTools)
             for call in step.decision.calls
@@ -237,7 +262,8 @@ class Agent:
             run_id=run.id,
         )
         calls_so_far = tx.runs.model_calls(conversation.id)
-        return self._state(tx, replace(run, epoch=epoch), asker, calls_so_far)
+        reopened = replace(run, epoch=epoch)
+        return self._state(tx, reopened, asker, calls_so_far, conversation.assurance)
 
     def _finish(self, tx: Transaction, state: RunState, end: LoopEnd) -> TurnResult:
         language = state.conversation.language
@@ -246,6 +272,8 @@ class Agent:
         requests = self._spoken_of(tx, state)
         reason = StopReason.ASKED_CUSTOMER if quotes else end.reason
         parts = [end.text or stop_sentence(end.reason, language)]
+        if end.text and needs_note(end.text, state.turns, stands_alone=not (quotes or requests)):
+            parts.append(amounts_note(language, nothing_filed=not requests))
         parts += [quote_sentence(q, language, self._terms.zone) for q in quotes]
         parts += [request_sentence(r, language, books_only=self._books_only) for r in requests]
         answer = "\n\n".join(part for part in parts if part)

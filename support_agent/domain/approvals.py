@@ -1,13 +1,15 @@
 """Decisions on refund requests: who may make them, and how they are bound to what they decided."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from support_agent.domain.assessment import required_level
 from support_agent.domain.errors import ApproverDisabled, InsufficientAuthority, SelfApproval
 from support_agent.domain.money import format_money
-from support_agent.domain.people import Approver, Proof
+from support_agent.domain.people import Approver, PrincipalKind, Proof
+from support_agent.domain.policy import Policy
 from support_agent.domain.refunds import RefundRequest, fingerprint
 from support_agent.domain.signing import KeyRing
 
@@ -61,10 +63,21 @@ class Decision:
         )
 
 
+def signed(decision: Decision, keys: KeyRing) -> Decision:
+    """The decision with its signature."""
+    key_id, mac = keys.sign(decision.fields())
+    return replace(decision, key_id=key_id, mac=mac)
+
+
+def is_signed(decision: Decision, keys: KeyRing) -> bool:
+    """Whether one of our keys signed exactly this row."""
+    return keys.verify(decision.fields(), key_id=decision.key_id, mac=decision.mac)
+
+
 def is_genuine(decision: Decision, request: RefundRequest, keys: KeyRing) -> bool:
     """Signed by us, and for exactly this request as it stands now."""
     return (
-        keys.verify(decision.fields(), key_id=decision.key_id, mac=decision.mac)
+        is_signed(decision, keys)
         and decision.request_id == request.id
         and decision.round == request.round
         and decision.fingerprint == fingerprint(request)
@@ -75,17 +88,24 @@ def is_genuine(decision: Decision, request: RefundRequest, keys: KeyRing) -> boo
 
 def genuine_approvals(
     decisions: Iterable[Decision], request: RefundRequest, keys: KeyRing
-) -> frozenset[str]:
-    """The different persons (or AUTO) whose approval of this round verifies."""
-    return frozenset(
-        d.person_id
-        for d in decisions
-        if d.choice in {Choice.APPROVE, Choice.AUTO} and is_genuine(d, request, keys)
-    )
+) -> Mapping[str, Decision]:
+    """The approvals of this round that verify, one by each person (or AUTO)."""
+    return {
+        decision.person_id: decision
+        for decision in decisions
+        if decision.choice in {Choice.APPROVE, Choice.AUTO} and is_genuine(decision, request, keys)
+    }
 
 
-def check_may_decide(approver: Approver, request: RefundRequest) -> None:
+def check_may_decide(
+    approver: Approver, request: RefundRequest, *, known: Iterable[Approver] = ()
+) -> None:
     """Raise unless this approver may decide this request, whatever the amount.
+
+    Args:
+        approver: who wants to decide.
+        request: what about.
+        known: every approver there is; a person may have several accounts, and is all of them.
 
     Raises:
         ApproverDisabled: switched off.
@@ -93,14 +113,33 @@ def check_may_decide(approver: Approver, request: RefundRequest) -> None:
     """
     if approver.disabled:
         raise ApproverDisabled(approver.name)
+    accounts = [approver, *(other for other in known if other.person_id == approver.person_id)]
+    customers = {customer_id for account in accounts for customer_id in account.customer_ids}
+    staff = {approver.person_id, *(account.name for account in accounts)}
+    requester = request.requester
+    of_the_shop = requester.kind is not PrincipalKind.CUSTOMER
     own = (
-        request.customer_id in approver.customer_ids
-        or request.requester.person_id == approver.person_id
-        or request.requester.id in approver.customer_ids
-        or request.operator in {approver.name, approver.person_id}
+        request.customer_id in customers
+        or requester.id in (staff if of_the_shop else customers)
+        or requester.person_id == approver.person_id
+        or request.operator in staff
     )
     if own:
         raise SelfApproval(approver.name)
+
+
+def check_reach(
+    approver: Approver, request: RefundRequest, policy: Policy, *, cumulative_minor: int
+) -> int:
+    """The approver's limit in minor units; raises unless it reaches under today's policy.
+
+    Raises:
+        InsufficientAuthority: see `check_authority`.
+        RefundRefused: ABOVE_POLICY_LIMIT; nobody may let it pass any more.
+    """
+    level = required_level(policy, request.currency, cumulative_minor)
+    judged = replace(request, required_level=max(level, request.required_level))
+    return check_authority(approver, judged, cumulative_minor=cumulative_minor)
 
 
 def check_authority(approver: Approver, request: RefundRequest, *, cumulative_minor: int) -> int:

@@ -52,6 +52,8 @@ class Reason(StrEnum):
     CAP_APPROVER_DAY = "CAP_APPROVER_DAY"
     NOT_ENOUGH_APPROVALS = "NOT_ENOUGH_APPROVALS"
     DECISION_NOT_GENUINE = "DECISION_NOT_GENUINE"
+    RECORD_CHANGED = "RECORD_CHANGED"
+    APPROVER_DISABLED = "APPROVER_DISABLED"
     ALREADY_PAYING = "ALREADY_PAYING"
 
 
@@ -212,6 +214,14 @@ SENTENCES: dict[Reason, tuple[str, str]] = {
     Reason.DECISION_NOT_GENUINE: (
         "Quyết định duyệt không khớp chữ ký hoặc dữ liệu của yêu cầu nên không trả tiền.",
         "A decision does not match its signature or the request, so nothing is paid.",
+    ),
+    Reason.RECORD_CHANGED: (
+        "Yêu cầu không khớp nhật ký kiểm toán nên bị giữ lại; quản trị viên phải kiểm tra.",
+        "The request is not what the audit log says and is held; an administrator has to look.",
+    ),
+    Reason.APPROVER_DISABLED: (
+        "Người đã duyệt nay không còn quyền duyệt; cần người khác duyệt lại.",
+        "Who approved this may no longer decide; another approver has to decide again.",
     ),
     Reason.ALREADY_PAYING: (
         "Khoản hoàn đang được chi trả nên không huỷ được nữa.",

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -188,6 +188,7 @@ class RefundRequest:
 def fingerprint(request: RefundRequest) -> str:
     """What a decision is bound to: order, payment, lines, amount, currency, destination, policy.
 
+    The method is part of the destination: cash paid by hand must not become a transfer.
     The level and the number of approvals are in it too, so that lowering them in the database voids
     every decision. Balances are left out on purpose: they move while a request waits.
     """
@@ -203,11 +204,35 @@ def fingerprint(request: RefundRequest) -> str:
         str(request.amount_minor),
         request.currency,
         request.destination,
+        request.method,
         request.policy_id,
         str(request.policy_version),
         str(request.required_level),
         str(request.approvals_needed),
         *lines,
+    )
+    return hashlib.sha256(canonical(fields)).hexdigest()
+
+
+def filing_digest(request: RefundRequest) -> str:
+    """The rest of what is written at filing and never changes: who asked, for whom, until when."""
+    requester = request.requester
+    fields = (
+        request.quote_id,
+        request.group_id,
+        request.conversation_id or "",
+        request.run_id or "",
+        request.verdict,
+        request.consent,
+        requester.kind,
+        requester.id,
+        requester.person_id or "",
+        requester.proof,
+        requester.via,
+        request.operator or "",
+        request.created_at.astimezone(UTC).isoformat(),
+        request.expires_at.astimezone(UTC).isoformat(),
+        *request.reasons,
     )
     return hashlib.sha256(canonical(fields)).hexdigest()
 

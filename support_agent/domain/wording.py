@@ -40,10 +40,14 @@ STATUS_SENTENCES: Mapping[RequestStatus, tuple[str, str]] = {
         "The refund of {amount} for order {order} ({id}) is being processed by the provider.",
     ),
     RequestStatus.IN_DOUBT: (
-        "Khoản hoàn {amount} cho đơn {order} ({id}) chưa xác định được kết quả; "
-        "chúng tôi đang kiểm tra.",
-        "The outcome of the refund of {amount} for order {order} ({id}) is not known yet; "
-        "we are checking.",
+        (
+            "Khoản hoàn {amount} cho đơn {order} ({id}) chưa xác định được kết quả; "
+            "chúng tôi đang kiểm tra."
+        ),
+        (
+            "The outcome of the refund of {amount} for order {order} ({id}) is not known yet; "
+            "we are checking."
+        ),
     ),
     RequestStatus.MANUAL_REVIEW: (
         "Khoản hoàn {amount} cho đơn {order} ({id}) đang được nhân viên xử lý bằng tay.",
@@ -54,10 +58,14 @@ STATUS_SENTENCES: Mapping[RequestStatus, tuple[str, str]] = {
         "{amount} has been refunded for order {order} to {destination} ({id}).",
     ),
     RequestStatus.FAILED: (
-        "Khoản hoàn {amount} cho đơn {order} ({id}) không thực hiện được; "
-        "nhân viên sẽ liên hệ với bạn.",
-        "The refund of {amount} for order {order} ({id}) could not be made; "
-        "our staff will contact you.",
+        (
+            "Khoản hoàn {amount} cho đơn {order} ({id}) không thực hiện được; "
+            "nhân viên sẽ liên hệ với bạn."
+        ),
+        (
+            "The refund of {amount} for order {order} ({id}) could not be made; "
+            "our staff will contact you."
+        ),
     ),
     RequestStatus.REJECTED: (
         "Yêu cầu {id} hoàn {amount} cho đơn {order} không được duyệt.",
@@ -88,23 +96,52 @@ STOP_SENTENCES: Mapping[StopReason, tuple[str, str]] = {
         "Sorry, the assistant cannot answer right now. Please write again in a few minutes.",
     ),
     StopReason.DEADLINE: (
-        "Xin lỗi, việc này mất nhiều thời gian hơn dự kiến nên mình phải dừng lại. "
-        "Bạn vui lòng nhắn lại.",
+        (
+            "Xin lỗi, việc này mất nhiều thời gian hơn dự kiến nên mình phải dừng lại. "
+            "Bạn vui lòng nhắn lại."
+        ),
         "Sorry, this took longer than expected, so I had to stop. Please write again.",
     ),
 }
 STOP_DEFAULT = (
-    "Xin lỗi, mình chưa hoàn thành được yêu cầu này. Bạn có thể nói rõ hơn hoặc yêu cầu gặp nhân viên.",
+    (
+        "Xin lỗi, mình chưa hoàn thành được yêu cầu này. "
+        "Bạn có thể nói rõ hơn hoặc yêu cầu gặp nhân viên."
+    ),
     "Sorry, I could not finish this. You can say it differently or ask for a person.",
+)
+
+# Stands beside a model's text that names an amount of its own; true whatever that text says.
+NOTHING_FILED = (
+    "Lưu ý: lượt trả lời này không tạo yêu cầu hoàn tiền và không chi trả khoản nào.",
+    "Please note: this answer did not request or pay any refund.",
+)
+AMOUNTS_NOTE = (
+    (
+        "Chỉ khoản hoàn tiền do hệ thống của cửa hàng hiển thị kèm mã báo giá hoặc mã yêu cầu "
+        "mới có giá trị, đúng số tiền ghi ở đó."
+    ),
+    (
+        "Only a refund that the shop's system shows with a quote or request id counts, "
+        "with exactly the amount stated there."
+    ),
 )
 
 
 def pick(pair: tuple[str, str], language: Language) -> str:
+    """The one of a Vietnamese and an English sentence that is wanted."""
     return pair[0] if language == "vi" else pair[1]
 
 
 def stop_sentence(reason: StopReason, language: Language) -> str:
+    """What the customer is told when a run ends without words of a model."""
     return pick(STOP_SENTENCES.get(reason, STOP_DEFAULT), language)
+
+
+def amounts_note(language: Language, *, nothing_filed: bool) -> str:
+    """Sets right what a model may have made up about money."""
+    parts = (NOTHING_FILED, AMOUNTS_NOTE) if nothing_filed else (AMOUNTS_NOTE,)
+    return " ".join(pick(part, language) for part in parts)
 
 
 def quote_sentence(quote: Quote, language: Language, zone: tzinfo) -> str:

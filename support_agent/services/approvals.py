@@ -2,23 +2,23 @@
 
 import hashlib
 import hmac
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from support_agent.domain.approvals import (
     Choice,
     Decision,
     check_authority,
     check_may_decide,
+    check_reach,
     genuine_approvals,
+    signed,
 )
-from support_agent.domain.assessment import assess, required_level
+from support_agent.domain.assessment import required_approvals
 from support_agent.domain.audit import AuditEvent
 from support_agent.domain.errors import (
     ApproverNotFound,
     DecisionRefused,
     NotProved,
-    OrderNotFound,
+    RefundRefused,
     RequestExpired,
     RequestNotFound,
     StaleDecision,
@@ -26,39 +26,28 @@ from support_agent.domain.errors import (
 from support_agent.domain.money import format_money
 from support_agent.domain.orders import Order
 from support_agent.domain.people import Approver, Principal, PrincipalKind, Proof
-from support_agent.domain.policy import Assessment, OrderBooks, Policy, Verdict
+from support_agent.domain.policy import Policy
 from support_agent.domain.reasons import Reason
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.orders import OrderRepository
-from support_agent.ports.storage import CapKey, CapScope, Database, RequestFilter, Transaction
-from support_agent.services.filing import signed
+from support_agent.ports.storage import CapKey, CapScope, Database, Transaction
+from support_agent.services.briefs import Brief, brief_of
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import RefundLife, moved_meanwhile, posting_of
+from support_agent.services.refunds import (
+    RefundLife,
+    decision_facts,
+    moved_meanwhile,
+    posting_of,
+)
+from support_agent.services.standing import Objection, is_untouched, judge_again
 from support_agent.services.terms import RefundTerms
 
 
 def token_hash(token: str) -> str:
     """Tokens are 256 random bits, so a plain hash is enough to store."""
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
-    """What an approver needs to see before deciding; computed facts only."""
-
-    request: RefundRequest
-    order: Order | None
-    assessment: Assessment | None
-    books: OrderBooks
-    policy: Policy
-    decisions: tuple[Decision, ...]
-    earlier: tuple[RefundRequest, ...]  # the customer's other requests
-
-    @property
-    def cumulative_minor(self) -> int:
-        return self.books.taken_minor
 
 
 class Approvals:
@@ -122,13 +111,24 @@ class Approvals:
             NotAuthorised: this person may not.
             DecisionRefused: the order no longer allows it.
         """
-        return await self._decide(request_id, Choice.APPROVE, by, expect, note)
+        request = await self._known(request_id)
+        order = await self._orders.get(request.order_id)
+        return await self._database.transact(
+            lambda tx: self._approve(tx, request_id, by=by, order=order, expect=expect, note=note)
+        )
 
     async def reject(
         self, request_id: str, *, by: Principal, expect: int | None = None, note: str | None = None
     ) -> RefundRequest:
-        """Reject a pending request; the reserve is released."""
-        return await self._decide(request_id, Choice.REJECT, by, expect, note)
+        """Reject a pending request; the reserve is released.
+
+        Raises:
+            RequestNotFound, AlreadyDecided, RequestExpired, StaleDecision: look again.
+            NotAuthorised: this person may not.
+        """
+        return await self._database.transact(
+            lambda tx: self._reject(tx, request_id, by=by, expect=expect, note=note)
+        )
 
     async def brief(self, request_id: str) -> Brief:
         """The facts of a request as they are now.
@@ -136,35 +136,23 @@ class Approvals:
         Raises:
             RequestNotFound: unknown id.
         """
-        request = await self._database.read(lambda tx: tx.requests.get(request_id))
-        if request is None:
-            raise RequestNotFound(request_id)
+        request = await self._known(request_id)
         order = await self._orders.get(request.order_id)
-        return await self._database.read(lambda tx: self._brief(tx, request_id, order))
 
-    async def _decide(
-        self,
-        request_id: str,
-        choice: Choice,
-        by: Principal,
-        expect: int | None,
-        note: str | None,
-    ) -> RefundRequest:
-        known = await self._database.read(lambda tx: tx.requests.get(request_id))
-        if known is None:
-            raise RequestNotFound(request_id)
-        order = await self._orders.get(known.order_id)
-        write: Callable[[Transaction], RefundRequest] = lambda tx: self.decide(  # noqa: E731
-            tx, request_id, choice=choice, by=by, order=order, expect=expect, note=note
-        )
-        return await self._database.transact(write)
+        def tell(tx: Transaction) -> Brief:
+            now = self._clock.now()
+            return brief_of(tx, _stored(tx, request_id), order, self._policies.current(tx), now)
 
-    def decide(
+        return await self._database.read(tell)
+
+    async def _known(self, request_id: str) -> RefundRequest:
+        return await self._database.read(lambda tx: _stored(tx, request_id))
+
+    def _approve(
         self,
         tx: Transaction,
         request_id: str,
         *,
-        choice: Choice,
         by: Principal,
         order: Order | None,
         expect: int | None,
@@ -172,29 +160,48 @@ class Approvals:
     ) -> RefundRequest:
         """The decision inside its transaction; `order` was read before it."""
         request, approver = self._checked(tx, request_id, by, expect)
-        books = tx.books.of_order(request.order_id)
         policy = self._policies.current(tx)
-        if choice is Choice.APPROVE:
-            self._check_order(tx, request, order, policy)
-        limit = self._authority(request, approver, policy, books.taken_minor)
-        if choice is Choice.APPROVE:
-            self._take_cap(tx, request, approver, policy)
-        decision = self._sign(request, approver, choice, by, limit, note)
+        now = self._clock.now()
+        judged = judge_again(tx, request, order, policy, now)
+        if isinstance(judged, Objection):
+            raise DecisionRefused(judged.reason, **judged.facts)
+        cumulative = tx.books.of_order(request.order_id).taken_minor
+        limit = _reach(approver, request, policy, cumulative)
+        self._take_cap(tx, request, approver, policy)
+        # From here on nobody else decides, so that of two first decisions one is the second.
+        if not tx.requests.hold(request):
+            raise moved_meanwhile(tx, request.id)
+        decision = self._sign(request, approver, Choice.APPROVE, by, limit, note)
         tx.decisions.add(decision)
-        if choice is Choice.REJECT:
-            return self._life.transition(tx, request, RequestStatus.REJECTED, actor=by)
-        return self._approved(tx, request, by, decision)
+        needed = required_approvals(policy, request.currency, cumulative)
+        return self._approved(tx, request, by, decision, max(needed, request.approvals_needed))
+
+    def _reject(
+        self,
+        tx: Transaction,
+        request_id: str,
+        *,
+        by: Principal,
+        expect: int | None,
+        note: str | None,
+    ) -> RefundRequest:
+        request, approver = self._checked(tx, request_id, by, expect)
+        # Whatever the policy says today: a limit that was lowered must not keep it in the queue.
+        cumulative = tx.books.of_order(request.order_id).taken_minor
+        limit = check_authority(approver, request, cumulative_minor=cumulative)
+        decision = self._sign(request, approver, Choice.REJECT, by, limit, note)
+        tx.decisions.add(decision)
+        facts = decision_facts(decision)
+        return self._life.transition(tx, request, RequestStatus.REJECTED, actor=by, data=facts)
 
     def _checked(
         self, tx: Transaction, request_id: str, by: Principal, expect: int | None
     ) -> tuple[RefundRequest, Approver]:
-        request = tx.requests.get(request_id)
-        if request is None:
-            raise RequestNotFound(request_id)
+        request = _stored(tx, request_id)
         approver = tx.people.get(by.id)
         if approver is None:
             raise ApproverNotFound(by.id)
-        check_may_decide(approver, request)
+        check_may_decide(approver, request, known=tx.people.list())
         if request.status is not RequestStatus.PENDING_APPROVAL:
             raise moved_meanwhile(tx, request.id)
         if self._clock.now() > request.expires_at:
@@ -204,33 +211,9 @@ class Approvals:
         mine = [d for d in tx.decisions.of(request.id) if d.round == request.round]
         if any(d.person_id == approver.person_id for d in mine):
             raise moved_meanwhile(tx, request.id)
+        if not is_untouched(tx, request, self._keys):
+            raise DecisionRefused(Reason.RECORD_CHANGED)
         return request, approver
-
-    def _check_order(
-        self, tx: Transaction, request: RefundRequest, order: Order | None, policy: Policy
-    ) -> None:
-        """Balance, dispute and status judged again without the request's own reserve.
-
-        The window is left out: it was judged at filing, and waiting for us must not cost the
-        customer the refund.
-        """
-        if order is None or order.customer_id != request.customer_id:
-            raise OrderNotFound(request.order_id)
-        books = tx.books.of_order(order.id, without_request=request.id)
-        no_window = replace(policy, window_days=None)
-        assessment = assess(order, books, no_window, self._clock.now())
-        if assessment.verdict is Verdict.INELIGIBLE:
-            raise DecisionRefused(assessment.reasons[0], **assessment.facts)
-        if assessment.max_refundable_minor < request.amount_minor:
-            most = format_money(assessment.max_refundable_minor, request.currency)
-            raise DecisionRefused(Reason.AMOUNT_TOO_HIGH, max=most)
-
-    def _authority(
-        self, request: RefundRequest, approver: Approver, policy: Policy, cumulative: int
-    ) -> int:
-        level = required_level(policy, request.currency, cumulative)
-        judged = replace(request, required_level=max(level, request.required_level))
-        return check_authority(approver, judged, cumulative_minor=cumulative)
 
     def _take_cap(
         self, tx: Transaction, request: RefundRequest, approver: Approver, policy: Policy
@@ -276,11 +259,17 @@ class Approvals:
         return signed(decision, self._keys)
 
     def _approved(
-        self, tx: Transaction, request: RefundRequest, by: Principal, decision: Decision
+        self,
+        tx: Transaction,
+        request: RefundRequest,
+        by: Principal,
+        decision: Decision,
+        needed: int,
     ) -> RefundRequest:
-        persons = genuine_approvals(tx.decisions.of(request.id), request, self._keys)
-        if len(persons) < request.approvals_needed:
-            data = {"have": str(len(persons)), "need": str(request.approvals_needed)}
+        """Move on when enough persons approved; else only record this one."""
+        have = len(genuine_approvals(tx.decisions.of(request.id), request, self._keys))
+        if have < needed:
+            data = {**decision_facts(decision), "have": str(have), "need": str(needed)}
             tx.audit.append(
                 AuditEvent(
                     action="approval.recorded",
@@ -291,29 +280,30 @@ class Approvals:
                 )
             )
             return request
-        until = decision.at + self._terms.approved_valid_for
+        # Paying follows at once and tells the customer what came of it.
         return self._life.transition(
-            tx, request, RequestStatus.APPROVED, actor=by, approved_until=until, notify=False
+            tx,
+            request,
+            RequestStatus.APPROVED,
+            actor=by,
+            approved_until=decision.at + self._terms.approved_valid_for,
+            notify=False,
+            data=decision_facts(decision),
         )
 
-    def _brief(self, tx: Transaction, request_id: str, order: Order | None) -> Brief:
-        request = tx.requests.get(request_id)
-        if request is None:
-            raise RequestNotFound(request_id)
-        policy = self._policies.current(tx)
-        without = tx.books.of_order(request.order_id, without_request=request.id)
-        assessment = assess(order, without, policy, self._clock.now()) if order else None
-        mine = RequestFilter(customer_id=request.customer_id)
-        earlier = tx.requests.list(mine, limit=10).data
-        return Brief(
-            request=request,
-            order=order,
-            assessment=assessment,
-            books=tx.books.of_order(request.order_id),
-            policy=policy,
-            decisions=tx.decisions.of(request.id),
-            earlier=tuple(other for other in earlier if other.id != request.id),
-        )
+
+def _stored(tx: Transaction, request_id: str) -> RefundRequest:
+    request = tx.requests.get(request_id)
+    if request is None:
+        raise RequestNotFound(request_id)
+    return request
+
+
+def _reach(approver: Approver, request: RefundRequest, policy: Policy, cumulative: int) -> int:
+    try:
+        return check_reach(approver, request, policy, cumulative_minor=cumulative)
+    except RefundRefused as refused:
+        raise DecisionRefused(refused.reason, **refused.facts) from refused
 
 
 def _check_token(approver: Approver, token: str | None) -> None:

@@ -1,14 +1,20 @@
 """Proving the audit chain: every link verifies, none is missing, and history equals the present."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from support_agent.domain.approvals import is_genuine
-from support_agent.domain.audit import GENESIS, AuditHead, holds
+from support_agent.domain.approvals import is_signed
+from support_agent.domain.audit import GENESIS, AuditEvent, AuditHead, AuditRow, holds
+from support_agent.domain.refunds import fingerprint
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import RequestFilter, Transaction
+from support_agent.services.approvers import APPROVER_CHANGED, TOKEN_SET, authority_facts
+from support_agent.services.policies import POLICY_ACTIVATED
 from support_agent.services.refunds import state_facts
 
 PAGE = 500
+
+Facts = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,59 +37,126 @@ def verify(tx: Transaction, keys: KeyRing, *, anchor: AuditHead | None = None) -
     `anchor` is a head seen earlier (from the log, an export): it must still be in the chain, which
     finds a tail that was cut off.
     """
-    problems, newest, seq, seen_anchor = _walk(tx, keys, anchor)
-    head = tx.audit.head()
-    if seq != head.seq:
-        problems.append(f"the chain has {seq} events, its head says {head.seq}")
-    if anchor is not None and not seen_anchor:
-        problems.append(f"the anchored head {anchor.seq}:{anchor.mac[:12]} is not in the chain")
-    requests = _compare(tx, keys, newest, problems)
-    return AuditReport(head=head, events=seq, requests=requests, problems=tuple(problems))
+    history = _History(last=AuditHead(seq=0, mac=GENESIS))
+    problems = _walk(tx, keys, anchor, history)
+    fingerprints = _compare_requests(tx, history, problems)
+    _compare_decisions(tx, keys, history, fingerprints, problems)
+    _compare_authority(tx, history, problems)
+    return AuditReport(
+        head=tx.audit.head(),
+        events=history.last.seq,
+        requests=len(fingerprints),
+        problems=tuple(problems),
+    )
 
 
-def _walk(
-    tx: Transaction, keys: KeyRing, anchor: AuditHead | None
-) -> tuple[list[str], dict[str, dict[str, str]], int, bool]:
+@dataclass(slots=True)
+class _History:
+    """What the chain says of the present: the newest facts about everything it speaks of."""
+
+    last: AuditHead
+    requests: dict[str, Facts] = field(default_factory=dict)
+    decisions: dict[str, str] = field(default_factory=dict)  # MAC by id
+    approvers: dict[str, Facts] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+    policy: tuple[str, str, str] | None = None  # id, version, hash
+
+    def note(self, event: AuditEvent) -> None:
+        data = event.data
+        if event.action.startswith("refund."):
+            self.requests[event.subject] = data
+        elif event.action == APPROVER_CHANGED:
+            self.approvers[event.subject] = data
+        elif event.action == TOKEN_SET:
+            self.tokens[event.subject] = data.get("token_hash", "")
+        elif event.action == POLICY_ACTIVATED:
+            self.policy = (event.subject, data.get("version", ""), data.get("hash", ""))
+        if "decision" in data:
+            self.decisions[data["decision"]] = data.get("decision_mac", "")
+
+
+def _walk(tx: Transaction, keys: KeyRing, anchor: AuditHead | None, history: _History) -> list[str]:
     problems: list[str] = []
-    newest: dict[str, dict[str, str]] = {}
-    expected_prev, expected_seq, seen_anchor = GENESIS, 1, anchor is None or anchor.seq == 0
+    anchored = anchor is None or anchor.seq == 0
     for row in tx.audit.rows():
-        if row.seq != expected_seq:
-            problems.append(f"event {expected_seq} is missing before {row.seq}")
-        if row.prev_mac != expected_prev:
-            problems.append(f"event {row.seq} does not follow the one before it")
-        if not holds(keys, row):
-            problems.append(f"event {row.seq} was changed")
-        if anchor is not None and (row.seq, row.mac) == (anchor.seq, anchor.mac):
-            seen_anchor = True
-        if row.event.action.startswith("refund.") and "status" in row.event.data:
-            newest[row.event.subject] = dict(row.event.data)
-        expected_prev, expected_seq = row.mac, row.seq + 1
+        problems += _link_problems(row, history.last, keys)
+        anchored = anchored or (
+            anchor is not None and (row.seq, row.mac) == (anchor.seq, anchor.mac)
+        )
+        history.last = AuditHead(seq=row.seq, mac=row.mac)
+        history.note(row.event)
     head = tx.audit.head()
-    if head.mac != expected_prev:
+    if head.seq != history.last.seq:
+        problems.append(f"the chain has {history.last.seq} events, its head says {head.seq}")
+    if head.mac != history.last.mac:
         problems.append("the head is not the last event")
-    return problems, newest, expected_seq - 1, seen_anchor
+    if anchor is not None and not anchored:
+        problems.append(f"the anchored head {anchor.seq}:{anchor.mac[:12]} is not in the chain")
+    return problems
 
 
-def _compare(
-    tx: Transaction, keys: KeyRing, newest: dict[str, dict[str, str]], problems: list[str]
-) -> int:
-    """Each request row against the last event about it, and each decision against its signature."""
-    count, cursor = 0, None
+def _link_problems(row: AuditRow, before: AuditHead, keys: KeyRing) -> list[str]:
+    problems = []
+    if row.seq != before.seq + 1:
+        problems.append(f"event {before.seq + 1} is missing before {row.seq}")
+    if row.prev_mac != before.mac:
+        problems.append(f"event {row.seq} does not follow the one before it")
+    if not holds(keys, row):
+        problems.append(f"event {row.seq} was changed")
+    return problems
+
+
+def _compare_requests(tx: Transaction, history: _History, problems: list[str]) -> dict[str, str]:
+    """Each request row against the last event about it; the fingerprints of the rows."""
+    fingerprints: dict[str, str] = {}
+    cursor = None
     while True:
         page = tx.requests.list(RequestFilter(), limit=PAGE, cursor=cursor)
         for request in page.data:
-            count += 1
-            facts = newest.pop(request.id, None)
+            fingerprints[request.id] = fingerprint(request)
+            facts = history.requests.get(request.id)
+            row = state_facts(request) | {"fingerprint": fingerprints[request.id]}
             if facts is None:
                 problems.append(f"request {request.id!r} has no history")
-            elif any(facts.get(key) != value for key, value in state_facts(request).items()):
+            elif any(facts.get(key) != value for key, value in row.items()):
                 problems.append(f"request {request.id!r} is not what its history says")
-            current = [d for d in tx.decisions.of(request.id) if d.round == request.round]
-            if not all(is_genuine(d, request, keys) for d in current):
-                problems.append(f"request {request.id!r} has a decision that is not genuine")
         cursor = page.next_cursor
         if cursor is None:
             break
-    problems += [f"request {missing!r} of the history is gone" for missing in newest]
-    return count
+    gone = history.requests.keys() - fingerprints.keys()
+    problems += [f"request {missing!r} of the history is gone" for missing in sorted(gone)]
+    return fingerprints
+
+
+def _compare_decisions(
+    tx: Transaction,
+    keys: KeyRing,
+    history: _History,
+    fingerprints: Mapping[str, str],
+    problems: list[str],
+) -> None:
+    """Each decision against its signature, its request and the event that it was made by."""
+    seen = set()
+    for decision in tx.decisions.all():
+        seen.add(decision.id)
+        if history.decisions.get(decision.id) != decision.mac:
+            problems.append(f"decision {decision.id!r} is not in the history")
+        if not is_signed(decision, keys):
+            problems.append(f"decision {decision.id!r} does not bear our signature")
+        elif fingerprints.get(decision.request_id) != decision.fingerprint:
+            problems.append(f"decision {decision.id!r} is about another state of its request")
+    gone = history.decisions.keys() - seen
+    problems += [f"decision {missing!r} of the history is gone" for missing in sorted(gone)]
+
+
+def _compare_authority(tx: Transaction, history: _History, problems: list[str]) -> None:
+    """Who may let pass how much: approvers and the policy in force, as somebody put them there."""
+    for approver in tx.people.list():
+        changed = history.approvers.pop(approver.name, None) != authority_facts(approver)
+        if changed or history.tokens.get(approver.name) != approver.token_hash:
+            problems.append(f"approver {approver.name!r} is not what its history says")
+    problems += [f"approver {name!r} of the history is gone" for name in sorted(history.approvers)]
+    stored = tx.policies.in_force()
+    in_force = (stored.id, str(stored.version), stored.hash) if stored else None
+    if in_force != history.policy:
+        problems.append("the policy in force is not the one that was activated last")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from support_agent.domain.approvals import AUTO, Choice, Decision
+from support_agent.domain.approvals import AUTO, Choice, Decision, signed
 from support_agent.domain.assessment import required_approvals, required_level
 from support_agent.domain.consent import Consent
 from support_agent.domain.errors import QuoteNotFound, RefundRefused
@@ -17,7 +17,7 @@ from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.storage import CapKey, CapScope, Posting, Shortage, Transaction
 from support_agent.services.consent import consent_to
 from support_agent.services.quotes import Quotes, Terms
-from support_agent.services.refunds import RefundLife, posting_of
+from support_agent.services.refunds import RefundLife, decision_facts, posting_of
 from support_agent.services.terms import RefundTerms
 
 INSTALLATION = "installation"
@@ -163,9 +163,12 @@ class Filing:
             approved_until=None if level else request.created_at + self._terms.approved_valid_for,
         )
         request = replace(request, fingerprint=fingerprint(request))
-        self._life.admit(tx, request)
-        if level == 0:
-            tx.decisions.add(self._automatic(request, policy))
+        if level > 0:
+            self._life.admit(tx, request)
+            return request
+        decision = self._automatic(request, policy)
+        self._life.admit(tx, request, data=decision_facts(decision))
+        tx.decisions.add(decision)
         return request
 
     def _take_caps(self, tx: Transaction, request: RefundRequest, policy: Policy) -> Reason | None:
@@ -215,9 +218,3 @@ class Filing:
             at=request.created_at,
         )
         return signed(decision, self._keys)
-
-
-def signed(decision: Decision, keys: KeyRing) -> Decision:
-    """The decision with its signature."""
-    key_id, mac = keys.sign(decision.fields())
-    return replace(decision, key_id=key_id, mac=mac)

@@ -10,6 +10,8 @@ from support_agent.domain.policy import Policy
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import StoredPolicy, Transaction
 
+POLICY_ACTIVATED = "policy.activated"
+
 ParsePolicy = Callable[[Mapping[str, Any]], Policy]
 
 
@@ -37,7 +39,7 @@ class PoliciesInForce:
     def parsed(self, stored: StoredPolicy) -> Policy:
         policy = self._parsed.get(stored.hash)
         if policy is None:
-            policy = self._parse(stored.body)
+            policy = self._read(stored)
             if policy.hash != stored.hash:
                 raise ConfigurationError(
                     f"policy {stored.id!r} version {stored.version} was changed in the database: "
@@ -45,6 +47,15 @@ class PoliciesInForce:
                 )
             self._parsed[stored.hash] = policy
         return policy
+
+    def _read(self, stored: StoredPolicy) -> Policy:
+        try:
+            return self._parse(stored.body)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"policy {stored.id!r} version {stored.version} in the database cannot be used: "
+                f"{error}"
+            ) from error
 
     def check_file(self, tx: Transaction, policy: Policy) -> None:
         """A known version with another body stops here: a changed policy needs a new version.
@@ -87,6 +98,6 @@ def activate(
     )
     data = {"version": str(policy.version), "hash": policy.hash}
     tx.audit.append(
-        AuditEvent(action="policy.activated", actor=by, subject=policy.id, at=now, data=data)
+        AuditEvent(action=POLICY_ACTIVATED, actor=by, subject=policy.id, at=now, data=data)
     )
     return True

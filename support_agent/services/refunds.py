@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 
+import structlog
+
+from support_agent.domain.approvals import Decision
 from support_agent.domain.audit import AuditEvent
 from support_agent.domain.conversation import Author
 from support_agent.domain.errors import (
@@ -12,15 +15,24 @@ from support_agent.domain.errors import (
     IllegalTransition,
     RefundRefused,
     RequestNotFound,
+    ReserveMissing,
 )
 from support_agent.domain.people import SYSTEM, Asker, Principal
 from support_agent.domain.reasons import Language, Reason
-from support_agent.domain.refunds import MOVES, LedgerKind, RefundRequest, RequestStatus
+from support_agent.domain.refunds import (
+    MOVES,
+    OPEN,
+    LedgerKind,
+    RefundRequest,
+    RequestStatus,
+    filing_digest,
+)
 from support_agent.domain.wording import request_sentence
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Posting, Transaction
 from support_agent.services.order_lookup import foreign_access
 
+log = structlog.get_logger(__name__)
 S = RequestStatus
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -39,11 +51,13 @@ class RefundLife:
         self._clock = clock
         self._books_only = books_only
 
-    def admit(self, tx: Transaction, request: RefundRequest) -> None:
+    def admit(
+        self, tx: Transaction, request: RefundRequest, *, data: Mapping[str, str] = NOTHING
+    ) -> None:
         """The move out of nothing: store a filed request whose reserve is already held."""
         self._check_move(request.id, None, request.status, request.requester)
         tx.requests.add(request)
-        self._record(tx, request, "refund.filed", request.requester, NOTHING)
+        self._record(tx, request, "refund.filed", request.requester, data)
 
     def transition(
         self,
@@ -59,7 +73,8 @@ class RefundLife:
     ) -> RefundRequest:
         """Move the request, with the ledger, audit, outbox and notice that belong to the move.
 
-        The request's row is taken first, so of two movers one waits and then learns what happened.
+        Balances are taken before the request's row, in the order of everyone else. A new round
+        voids the decisions of the old one, and what they counted into caps with them.
 
         Raises:
             IllegalTransition: the state table does not list it for this actor.
@@ -73,9 +88,11 @@ class RefundLife:
             round=request.round + 1 if next_round else request.round,
             approved_until=approved_until,
         )
+        self._book(tx, request, effect)
+        if next_round:
+            tx.books.give_back_caps(posting_of(request, self._clock.now()))
         if not tx.requests.move(request, to, round=moved.round, approved_until=approved_until):
             raise moved_meanwhile(tx, request.id)
-        self._book(tx, request, effect)
         self._record(tx, moved, f"refund.{to.lower()}", actor, data)
         if notify and to in TOLD:
             self._tell(tx, moved)
@@ -90,11 +107,27 @@ class RefundLife:
             AlreadyDecided: it is final already.
         """
         request = self.owned(tx, request_id, asker)
-        if tx.attempts.live(request.id) is not None and request.status in {S.PAYING, S.APPROVED}:
-            raise RefundRefused(Reason.ALREADY_PAYING)
-        if (request.status, S.CANCELLED) not in MOVES:
+        return self._cancel(tx, request, asker.principal, notify=False)
+
+    def cancel_for_shop(self, tx: Transaction, request_id: str, *, by: Principal) -> RefundRequest:
+        """Staff takes a request back under the same rules; the customer is told.
+
+        Raises:
+            RequestNotFound, RefundRefused, AlreadyDecided: as `cancel`.
+        """
+        request = tx.requests.get(request_id)
+        if request is None:
+            raise RequestNotFound(request_id)
+        return self._cancel(tx, request, by, notify=True)
+
+    def _cancel(
+        self, tx: Transaction, request: RefundRequest, actor: Principal, *, notify: bool
+    ) -> RefundRequest:
+        if request.status not in OPEN:
             raise moved_meanwhile(tx, request.id)
-        return self.transition(tx, request, S.CANCELLED, actor=asker.principal, notify=False)
+        if (request.status, S.CANCELLED) not in MOVES or tx.attempts.live(request.id) is not None:
+            raise RefundRefused(Reason.ALREADY_PAYING)
+        return self.transition(tx, request, S.CANCELLED, actor=actor, notify=notify)
 
     def owned(self, tx: Transaction, request_id: str, asker: Asker) -> RefundRequest:
         """The asker's request; another customer's answers exactly like a missing one."""
@@ -104,9 +137,17 @@ class RefundLife:
         return request
 
     def expire_due(self, tx: Transaction) -> tuple[RefundRequest, ...]:
-        """Void what waited too long; expiry means no."""
-        due = tx.requests.expired(self._clock.now(), limit=EXPIRE_BATCH)
-        return tuple(self.transition(tx, request, S.EXPIRED, actor=SYSTEM) for request in due)
+        """Void what waited too long; expiry means no.
+
+        A row somebody changed by hand stays for `refunds check`: it must not hold up the others.
+        """
+        expired = []
+        for request in tx.requests.expired(self._clock.now(), limit=EXPIRE_BATCH):
+            if holds_reserve(tx, request):
+                expired.append(self.transition(tx, request, S.EXPIRED, actor=SYSTEM))
+            else:
+                log.error("refund.reserve_missing", refund_id=request.id)
+        return tuple(expired)
 
     def _check_move(
         self,
@@ -121,10 +162,17 @@ class RefundLife:
         return move.effect
 
     def _book(self, tx: Transaction, request: RefundRequest, effect: LedgerKind | None) -> None:
-        if effect is LedgerKind.RELEASE:
-            tx.books.release(posting_of(request, self._clock.now()))
-        elif effect is LedgerKind.SETTLE:
-            tx.books.settle(posting_of(request, self._clock.now()))
+        posting = posting_of(request, self._clock.now())
+        try:
+            if effect is LedgerKind.RELEASE:
+                tx.books.release(posting)
+            elif effect is LedgerKind.SETTLE:
+                tx.books.settle(posting)
+        except ReserveMissing:
+            # Of two movers at once the second finds the reserve gone, with the row moved.
+            if tx.requests.get(request.id) != request:
+                raise moved_meanwhile(tx, request.id) from None
+            raise
 
     def _record(
         self,
@@ -158,6 +206,7 @@ class RefundLife:
 
 def state_facts(request: RefundRequest) -> dict[str, str]:
     """What the audit says of a request; `audit verify` compares the newest with the row."""
+    until = request.approved_until
     return {
         "status": request.status,
         "version": str(request.version),
@@ -168,7 +217,21 @@ def state_facts(request: RefundRequest) -> dict[str, str]:
         "currency": request.currency,
         "level": str(request.required_level),
         "fingerprint": request.fingerprint,
+        "filing": filing_digest(request),
+        "approved_until": until.astimezone(UTC).isoformat() if until else "",
     }
+
+
+def decision_facts(decision: Decision) -> dict[str, str]:
+    """What the audit says of a decision, so that one that is deleted later is missed."""
+    return {"decision": decision.id, "decision_mac": decision.mac}
+
+
+def holds_reserve(tx: Transaction, request: RefundRequest) -> bool:
+    """Whether the books hold exactly this request's amount for it."""
+    taken = tx.books.of_order(request.order_id).taken_minor
+    without = tx.books.of_order(request.order_id, without_request=request.id).taken_minor
+    return taken - without == request.amount_minor
 
 
 def posting_of(request: RefundRequest, at: datetime) -> Posting:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from support_agent.domain.audit import AuditEvent
 from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.orders import Customer, Order
 from support_agent.domain.people import SYSTEM, Approver
@@ -12,6 +11,7 @@ from support_agent.domain.policy import Policy
 from support_agent.ports.clock import Clock
 from support_agent.ports.orders import ShopWriter
 from support_agent.ports.storage import Database, Transaction
+from support_agent.services.approvers import record_approver
 from support_agent.services.policies import PoliciesInForce, activate
 
 
@@ -75,7 +75,7 @@ class Seeding:
         if tx.people.get(approver.name) is not None:
             return False
         tx.people.put(approver)
-        record_approver(tx, approver, self._clock)
+        record_approver(tx, approver, self._clock, by=SYSTEM)
         return True
 
     def _policy(self, tx: Transaction, sample: SampleShop) -> bool:
@@ -91,22 +91,3 @@ class Seeding:
             clock=self._clock,
             policies=self._policies,
         )
-
-
-def record_approver(tx: Transaction, approver: Approver, clock: Clock) -> None:
-    """The audit event of an approver's authority as it is from now on."""
-    limits = {f"limit_{currency}": str(limit) for currency, limit in approver.limits.items()}
-    tx.audit.append(
-        AuditEvent(
-            action="approver.changed",
-            actor=SYSTEM,
-            subject=approver.name,
-            at=clock.now(),
-            data={
-                "person": approver.person_id,
-                "level": str(approver.level),
-                "disabled": str(approver.disabled).lower(),
-                **limits,
-            },
-        )
-    )

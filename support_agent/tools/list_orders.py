@@ -19,7 +19,8 @@ class ListOrders(ReadTool[ListOrdersArguments]):
     name: ClassVar[str] = "list_orders"
     description: ClassVar[str] = (
         f"List this customer's newest orders, at most {MOST_ORDERS} (liệt kê đơn hàng). Use it "
-        "when the customer names no order id. Takes no arguments. Returns id, status, total and dates."
+        "when the customer names no order id. Takes no arguments. Returns id, status, total and "
+        "dates."
     )
     arguments = ListOrdersArguments
 

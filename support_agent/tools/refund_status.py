@@ -7,7 +7,6 @@ from pydantic import Field
 
 from support_agent.domain.errors import RequestNotFound
 from support_agent.domain.refunds import RefundRequest
-from support_agent.domain.wording import request_sentence
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Database, RequestFilter, Transaction
 from support_agent.ports.tool import Arguments, CallContext, ReadTool, ToolOutput
@@ -28,15 +27,14 @@ class RefundStatus(ReadTool[RefundStatusArguments]):
     name: ClassVar[str] = "refund_status"
     description: ClassVar[str] = (
         "Where refund requests of this customer stand (trạng thái hoàn tiền). Give request_id, "
-        "or order_id, or nothing for the newest ones. Returns id, order, amount, status and a sentence "
-        "for each."
+        "or order_id, or nothing for the newest ones. Returns id, order, amount and status of "
+        "each; the shop's code states them to the customer beside your answer."
     )
     arguments = RefundStatusArguments
 
-    def __init__(self, *, database: Database, clock: Clock, books_only: bool) -> None:
+    def __init__(self, *, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._books_only = books_only
 
     async def run(self, arguments: RefundStatusArguments, context: CallContext) -> ToolOutput:
         requests = await self._database.read(lambda tx: self._find(tx, arguments, context))
@@ -50,9 +48,6 @@ class RefundStatus(ReadTool[RefundStatusArguments]):
                     "amount": request.amount_minor,
                     "currency": request.currency,
                     "status": request.status.value,
-                    "status_text": request_sentence(
-                        request, context.language, books_only=self._books_only
-                    ),
                 }
                 for request in requests
             ]

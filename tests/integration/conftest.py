@@ -15,6 +15,7 @@ from support_agent.testing.postgres import (
     fresh_database,
     postgres_server,
 )
+from tests.kit import Shop, open_shop, seed
 
 
 @pytest.fixture
@@ -90,3 +91,11 @@ async def database(database_url: str, keys: KeyRing) -> AsyncIterator[SqlDatabas
     opened = SqlDatabase(database_url, keys)
     yield opened
     await opened.aclose()
+
+
+@pytest.fixture
+async def shop_on_each(database_url: str) -> AsyncIterator[Shop]:
+    """The seeded sample shop, on either database in turn."""
+    await seed(database_url)
+    async with open_shop(database_url) as opened:
+        yield opened

@@ -95,3 +95,29 @@ def test_a_row_can_neither_change_nor_go(name, filled_url):
     with exclusive(filled_url) as connection:
         assert len(before) == 1
         assert connection.execute(sa.select(table)).all() == before
+
+
+def test_a_decisions_note_can_only_be_erased(filled_url):
+    """The note is what a person wrote, so privacy may take it; no one may write another."""
+    decisions = metadata.tables["refund_decisions"]
+    with (
+        pytest.raises(sa.exc.IntegrityError, match="refund_decisions is append-only"),
+        exclusive(filled_url) as connection,
+    ):
+        connection.execute(sa.update(decisions).values(note="something else"))
+
+    with exclusive(filled_url) as connection:
+        connection.execute(sa.update(decisions).values(note=None))
+        assert connection.scalar(sa.select(decisions.c.note)) is None
+
+
+def test_every_column_of_a_decision_but_its_note_is_kept(filled_url):
+    decisions = metadata.tables["refund_decisions"]
+    for column in decisions.columns:
+        if column.name == "note":
+            continue
+        with (
+            pytest.raises(sa.exc.IntegrityError, match="append-only"),
+            exclusive(filled_url) as connection,
+        ):
+            connection.execute(sa.update(decisions).values({column.name: column}))

@@ -306,6 +306,22 @@ class TestSync:
         )
         assert captured == 1_000_050
 
+    async def test_more_units_for_less_money_raise_the_units_only(self, shop):
+        cheaper = make_order((make_line("1", 500_000, 20),), (make_payment("P1", 1_000_000),))
+        await books(shop, lambda b: b.sync(cheaper))
+
+        line = (await books(shop, lambda b: b.of_order("A1"))).lines[0]
+        assert (line.total_minor, line.quantity) == (1_000_000, 20)
+
+    async def test_a_dispute_is_seen_though_the_shop_tells_a_smaller_amount(self, shop):
+        smaller = make_payment("P1", 400_000, disputed=True)
+        await books(
+            shop, lambda b: b.sync(make_order((make_line("1", 1_000_000, 10),), (smaller,)))
+        )
+
+        found = (await books(shop, lambda b: b.of_order("A1"))).payments[0]
+        assert (found.captured_minor, found.disputed) == (1_000_000, True)
+
     async def test_a_dispute_comes_and_goes(self, shop):
         disputed = make_order(
             (make_line("1", 1_000_000, 10),), (make_payment("P1", 1_000_000, disputed=True),)
@@ -430,10 +446,11 @@ class TestCaps:
             )
 
         await books(shop, lambda b: b.release(make_posting("r1", 100, round=3)))
-        await books(shop, lambda b: b.give_back_caps(make_posting("r1", 100, round=3)))
-
         assert await books(shop, lambda b: b.cap_used(self.KEY, since=DAY)) == 7
         assert await books(shop, lambda b: b.cap_used(shop_key, since=DAY)) == 0
+
+        await books(shop, lambda b: b.give_back_caps(make_posting("r1", 100, round=3)))
+        assert await books(shop, lambda b: b.cap_used(self.KEY, since=DAY)) == 7
 
     async def test_given_back_before_the_reserve_they_stay_given_back(self, shop):
         await books(shop, lambda b: b.reserve(make_posting("r1", 100)))

@@ -49,3 +49,22 @@ async def test_tasks_come_oldest_first_and_done_ones_only_when_asked_for(databas
 
     assert await database.read(lambda tx: tx.tasks.list(open_only=True, limit=10)) == (older, TASK)
     assert await database.read(lambda tx: tx.tasks.list(open_only=False, limit=2)) == (done, older)
+
+
+async def test_tasks_are_turned_page_by_page(database):
+    def fill(tx: Transaction) -> None:
+        for n in (3, 1, 2, 4):  # two of one moment, in the order of their ids
+            tx.tasks.add(replace(TASK, id=f"task_{n}", created_at=NOW + timedelta(hours=n // 3)))
+
+    await database.transact(fill)
+
+    def page(after: str | None):
+        def look(tx: Transaction) -> list[str]:
+            return [task.id for task in tx.tasks.list(open_only=True, limit=3, after=after)]
+
+        return database.read(look)
+
+    assert await page(None) == ["task_1", "task_2", "task_3"]
+    assert await page("task_1") == ["task_2", "task_3", "task_4"]
+    assert await page("task_3") == ["task_4"]
+    assert await page("task_4") == []

@@ -61,7 +61,7 @@ async def test_any_change_is_kept_and_the_token_survives_it(change, database):
     assert await database.transact(lambda tx: tx.people.put(replace(LAN, **change))) is True
 
     stored = await database.read(lambda tx: tx.people.get("lan"))
-    assert stored == replace(LAN, **change, token_hash="hash")
+    assert stored == replace(LAN, **change | {"token_hash": "hash"})
 
 
 async def test_a_token_for_nobody_is_an_error(database):

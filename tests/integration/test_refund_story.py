@@ -6,7 +6,8 @@ from support_agent.services.audit import verify
 from tests.kit import Shop
 
 
-async def test_a100_is_quoted_filed_approved_and_paid_once(shop: Shop):
+async def test_a100_is_quoted_filed_approved_and_paid_once(shop_on_each: Shop):
+    shop = shop_on_each
     quoted = await shop.quote("A100")
     assert quoted.stop_reason is StopReason.ASKED_CUSTOMER
     assert quoted.status is RunStatus.WAITING_CUSTOMER
@@ -30,7 +31,8 @@ async def test_a100_is_quoted_filed_approved_and_paid_once(shop: Shop):
     assert report.problems == ()
 
 
-async def test_a_small_order_is_paid_at_once_after_a_yes(shop: Shop):
+async def test_a_small_order_is_paid_at_once_after_a_yes(shop_on_each: Shop):
+    shop = shop_on_each
     request = await shop.filed("A102")
 
     assert request.status is RequestStatus.REFUNDED

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from support_agent.adapters.db.engines import open_engines
 from support_agent.adapters.db.faults import parse, understood
-from support_agent.adapters.db.schema import check_revision
+from support_agent.adapters.db.schema import broken_references, check_revision
 from support_agent.adapters.db.transaction import SqlTransaction
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import Transaction
@@ -68,8 +68,12 @@ class SqlDatabase:
             self._reading, lambda: self._run(self._engines.reading, check_revision, reading=True)
         )
 
+    def broken_references(self) -> Awaitable[tuple[str, ...]]:
+        """Tables with rows that point nowhere; empty is good."""
+        return self.run_read(broken_references)
+
     async def aclose(self) -> None:
-        await _waited(asyncio.ensure_future(asyncio.to_thread(self._close)))
+        await _waited(asyncio.get_running_loop().run_in_executor(None, self._close))
 
     def _close(self) -> None:
         self._writing.shutdown()

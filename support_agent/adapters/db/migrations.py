@@ -19,16 +19,21 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from support_agent.adapters.db.engines import postgres_engine, sqlite_engine
 from support_agent.adapters.db.faults import SETTING, parse, understood
-from support_agent.adapters.db.schema import KNOWN_REVISIONS, check_revision, current_revision
+from support_agent.adapters.db.schema import (
+    KNOWN_REVISIONS,
+    broken_references,
+    check_revision,
+    current_revision,
+)
+from support_agent.adapters.db.statements import table_of
 from support_agent.adapters.db.tables.people import InstallationRow
-from support_agent.adapters.db.types import core
 from support_agent.domain.errors import ConfigurationError
 from support_agent.resources import resource_dir
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-installation = core(InstallationRow)
+installation = table_of(InstallationRow)
 
 # Upgrades wait for one another this long; the longest one so far takes a second.
 PATIENCE_S = 60.0
@@ -173,11 +178,8 @@ def _stamp(connection: sa.Connection, *, live: bool) -> None:
 
 def _check_references(connection: sa.Connection) -> None:
     """Foreign keys were off: nothing may point nowhere now."""
-    if connection.dialect.name != "sqlite":
-        return
-    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
-    if broken:
-        tables = sorted({str(row[0]) for row in broken})
+    tables = broken_references(connection)
+    if tables:
         raise ConfigurationError(
-            f"rows of {tables} point to rows that are gone; restore a backup", setting=SETTING
+            f"rows of {list(tables)} point to rows that are gone; restore a backup", setting=SETTING
         )

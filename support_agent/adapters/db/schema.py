@@ -44,3 +44,11 @@ def check_revision(connection: sa.Connection, known: Sequence[str] = KNOWN_REVIS
         "install the version of support-agent that upgraded it, or a newer one",
         setting=SETTING,
     )
+
+
+def broken_references(connection: sa.Connection) -> tuple[str, ...]:
+    """Tables with rows that point nowhere; SQLite only, PostgreSQL lets none in."""
+    if connection.dialect.name != "sqlite":
+        return ()
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+    return tuple(sorted({str(row[0]) for row in broken}))

@@ -26,28 +26,58 @@ $$
 """
 
 
+# Rows that stay as they are but for one personal column, which privacy may set to NULL.
+ERASABLE: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "refund_decisions": (
+            "note",
+            (
+                *("seq", "id", "request_id", "round", "choice", "level", "person_id", "name"),
+                *("proof", "fingerprint", "amount_minor", "currency", "limit_minor", "at"),
+                *("key_id", "mac"),
+            ),
+        ),
+    }
+)
+
+
 def sqlite_triggers() -> Mapping[str, str]:
     """Name -> statement. `recursive_triggers=ON` lets the second also stop INSERT OR REPLACE."""
-    return MappingProxyType(
-        {
-            f"{table}_no_{verb.lower()}": (
-                f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
-                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+    made = {}
+    for table in APPEND_ONLY:
+        refuse = f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+        update = f"{table}_no_update"
+        made[update] = f"CREATE TRIGGER {update} BEFORE {_update(table)} ON {table} {refuse}"
+        delete = f"{table}_no_delete"
+        made[delete] = f"CREATE TRIGGER {delete} BEFORE DELETE ON {table} {refuse}"
+        if table in ERASABLE:
+            name, column = f"{table}_only_erased", ERASABLE[table][0]
+            made[name] = (
+                f"CREATE TRIGGER {name} BEFORE UPDATE OF {column} ON {table} "
+                f"WHEN NEW.{column} IS NOT NULL {refuse}"
             )
-            for table in APPEND_ONLY
-            for verb in ("UPDATE", "DELETE")
-        }
-    )
+    return MappingProxyType(made)
 
 
 def postgres_triggers() -> Mapping[str, str]:
     """Name -> statement."""
-    return MappingProxyType(
-        {
-            f"{table}_append_only": (
-                f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE "
-                f"ON {table} FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
+    made = {}
+    for table in APPEND_ONLY:
+        name = f"{table}_append_only"
+        made[name] = (
+            f"CREATE TRIGGER {name} BEFORE {_update(table)} OR DELETE OR TRUNCATE "
+            f"ON {table} FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
+        )
+        if table in ERASABLE:
+            name, column = f"{table}_only_erased", ERASABLE[table][0]
+            made[name] = (
+                f"CREATE TRIGGER {name} BEFORE UPDATE OF {column} ON {table} FOR EACH ROW "
+                f"WHEN (NEW.{column} IS NOT NULL) EXECUTE FUNCTION refuse_change()"
             )
-            for table in APPEND_ONLY
-        }
-    )
+    return MappingProxyType(made)
+
+
+def _update(table: str) -> str:
+    if table not in ERASABLE:
+        return "UPDATE"
+    return f"UPDATE OF {', '.join(ERASABLE[table][1])}"

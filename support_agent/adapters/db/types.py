@@ -103,12 +103,6 @@ def real_seconds(*, nullable: bool = False) -> Column[Any]:
     return Column(sa.Double, nullable=nullable)
 
 
-def core(row: type[Table]) -> sa.Table:
-    """The Core table behind a row class: statements are written with it."""
-    table: sa.Table = row.__table__  # type: ignore[attr-defined]  # SQLModel sets it, untyped
-    return table
-
-
-def storable(value: str) -> str:
+def made_storable(value: str) -> str:
     """Text as both databases can hold it: no NUL and no half surrogate, which a model may emit."""
     return value.encode(errors="replace").decode().replace("\x00", "\ufffd")

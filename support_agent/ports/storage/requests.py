@@ -1,6 +1,6 @@
 """Quotes, refund requests, decisions and payout attempts as they are stored."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
@@ -83,6 +83,13 @@ class Requests(Protocol):
         """
         ...
 
+    def hold(self, request: RefundRequest) -> bool:
+        """Lock the row as it stands in `request` until the transaction ends.
+
+        False when somebody else moved it first.
+        """
+        ...
+
     def expired(self, now: datetime, *, limit: int) -> tuple[RefundRequest, ...]:
         """Pending past `expires_at`, or approved past `approved_until`, without a live attempt."""
         ...
@@ -103,6 +110,10 @@ class Decisions(Protocol):
 
     def of(self, request_id: str) -> tuple[Decision, ...]:
         """Oldest first."""
+        ...
+
+    def all(self) -> Iterator[Decision]:
+        """Every decision there is, oldest first, streamed."""
         ...
 
 

@@ -18,9 +18,9 @@ _Stored = dict[str, sa.RowMapping]
 def sync_order(connection: sa.Connection, order: Order) -> None:
     """Insert what is new and raise what grew; a figure that fell leaves ours as it is.
 
-    Two may do this at once: rows are taken order -> lines -> payments and a conflict means that
-    the other one was first. A payment that our books know under another order stays there, so
-    that nothing can be reserved on it twice.
+    Two may do this at once: rows are taken order -> lines -> payments, each kind by id, and a
+    conflict means that the other one was first. A payment that our books know under another
+    order stays there, so that nothing can be reserved on it twice.
     """
     payments = _stored(connection, PAYMENTS, order.id, PAYMENTS.c.payment_id)
     lines = _stored(connection, LINES, order.id, LINES.c.line_id)
@@ -71,10 +71,11 @@ def _captured(order: Order, payments: _Stored) -> int:
 
 
 def _sync_lines(connection: sa.Connection, order: Order, stored: _Stored) -> None:
-    new = [_new_line(order.id, line) for line in order.lines if line.id not in stored]
+    lines = sorted(order.lines, key=lambda line: line.id)
+    new = [_new_line(order.id, line) for line in lines if line.id not in stored]
     if new:
         insert_new(connection, LINES, *new)
-    for line in order.lines:
+    for line in lines:
         if line.id in stored:
             _raise_line(connection, line, stored[line.id])
 
@@ -95,19 +96,23 @@ def _raise_line(connection: sa.Connection, line: OrderLine, row: sa.RowMapping) 
     quantity = max(row["quantity"], line.quantity)
     if (total, quantity) == (row["total_minor"], row["quantity"]):
         return
+    columns = LINES.c
     connection.execute(
         sa.update(LINES)
-        .where(LINES.c.order_id == row["order_id"], LINES.c.line_id == line.id)
-        .where(LINES.c.total_minor <= total, LINES.c.quantity <= quantity)
-        .values(total_minor=total, quantity=quantity)
+        .where(columns.order_id == row["order_id"], columns.line_id == line.id)
+        .values(
+            total_minor=_raised(columns.total_minor, total),
+            quantity=_raised(columns.quantity, quantity),
+        )
     )
 
 
 def _sync_payments(connection: sa.Connection, order: Order, stored: _Stored) -> None:
-    new = [_new_payment(order.id, p) for p in order.payments if p.id not in stored]
+    payments = sorted(order.payments, key=lambda payment: payment.id)
+    new = [_new_payment(order.id, payment) for payment in payments if payment.id not in stored]
     if new:
         insert_new(connection, PAYMENTS, *new)
-    for payment in order.payments:
+    for payment in payments:
         if payment.id in stored:
             _raise_payment(connection, payment, stored[payment.id])
 
@@ -131,9 +136,14 @@ def _raise_payment(connection: sa.Connection, payment: Payment, row: sa.RowMappi
     captured = max(row["captured_minor"], payment.captured_minor)
     if (captured, payment.disputed) == (row["captured_minor"], row["disputed"]):
         return
+    columns = PAYMENTS.c
     connection.execute(
         sa.update(PAYMENTS)
-        .where(PAYMENTS.c.order_id == row["order_id"], PAYMENTS.c.payment_id == payment.id)
-        .where(PAYMENTS.c.captured_minor <= captured)
-        .values(captured_minor=captured, disputed=payment.disputed)
+        .where(columns.order_id == row["order_id"], columns.payment_id == payment.id)
+        .values(captured_minor=_raised(columns.captured_minor, captured), disputed=payment.disputed)
     )
+
+
+def _raised(column: sa.Column[int], value: int) -> sa.ColumnElement[int]:
+    """The larger of the two as the row is now: somebody may have raised it since we looked."""
+    return sa.case((column < value, value), else_=column)

@@ -1,5 +1,7 @@
 """Signed decisions in SQL, insert-only."""
 
+from collections.abc import Iterator
+
 import sqlalchemy as sa
 
 from support_agent.adapters.db.statements import insert_new, table_of
@@ -10,6 +12,7 @@ from support_agent.domain.people import Proof
 
 DECISIONS = table_of(RefundDecisionRow)
 
+_ROWS_AT_ONCE = 500
 _ONCE = ("request_id", "round", "person_id")
 
 
@@ -39,6 +42,13 @@ class SqlDecisions:
             .order_by(DECISIONS.c.seq)
         )
         return tuple(_from_row(row) for row in found.mappings())
+
+    def all(self) -> Iterator[Decision]:
+        found = self._connection.execute(
+            sa.select(DECISIONS).order_by(DECISIONS.c.seq),
+            execution_options={"yield_per": _ROWS_AT_ONCE},
+        )
+        return (_from_row(row) for row in found.mappings())
 
     def _earlier(self, decision: Decision) -> Decision:
         same = [DECISIONS.c[name] == getattr(decision, name) for name in _ONCE]

@@ -6,23 +6,23 @@ import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import insert
 from support_agent.adapters.db.schema import current_revision
+from support_agent.adapters.db.statements import table_of
 from support_agent.adapters.db.tables.people import (
     ApproverRow,
     InstallationRow,
     PolicyActivationRow,
     PolicyRow,
 )
-from support_agent.adapters.db.types import core
 from support_agent.domain.errors import ApproverNotFound, ConfigurationError
 from support_agent.domain.people import Approver
 from support_agent.ports.storage import StoredPolicy
 
 Row = sa.Row[*tuple[Any, ...]]
 
-approvers = core(ApproverRow)
-policies = core(PolicyRow)
-activations = core(PolicyActivationRow)
-installation = core(InstallationRow)
+approvers = table_of(ApproverRow)
+policies = table_of(PolicyRow)
+activations = table_of(PolicyActivationRow)
+installation = table_of(InstallationRow)
 
 
 class SqlPeople:

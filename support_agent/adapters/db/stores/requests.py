@@ -87,11 +87,7 @@ class SqlRequests:
     ) -> bool:
         moved = self._connection.execute(
             sa.update(REQUESTS)
-            .where(
-                REQUESTS.c.id == request.id,
-                REQUESTS.c.status == request.status,
-                REQUESTS.c.version == request.version,
-            )
+            .where(_as_seen(request))
             .values(
                 status=to,
                 version=REQUESTS.c.version + 1,
@@ -100,6 +96,12 @@ class SqlRequests:
             )
         )
         return moved.rowcount == 1
+
+    def hold(self, request: RefundRequest) -> bool:
+        held = self._connection.execute(
+            sa.update(REQUESTS).where(_as_seen(request)).values(version=REQUESTS.c.version)
+        )
+        return held.rowcount == 1
 
     def expired(self, now: datetime, *, limit: int) -> tuple[RefundRequest, ...]:
         live = sa.exists().where(ATTEMPTS.c.request_id == REQUESTS.c.id, sa.text(NOT_FAILED_SQL))
@@ -135,6 +137,14 @@ class SqlRequests:
         found = self._connection.execute(sa.select(REQUESTS).where(column == value))
         row = found.mappings().first()
         return None if row is None else _from_row(row)
+
+
+def _as_seen(request: RefundRequest) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        REQUESTS.c.id == request.id,
+        REQUESTS.c.status == request.status,
+        REQUESTS.c.version == request.version,
+    )
 
 
 def _queue(cursor: str | None) -> sa.Select[Any]:

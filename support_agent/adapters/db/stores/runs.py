@@ -6,9 +6,10 @@ from typing import Any, assert_never
 
 import sqlalchemy as sa
 
-from support_agent.adapters.db.dialect import database_seconds, insert
+from support_agent.adapters.db.dialect import database_seconds
+from support_agent.adapters.db.statements import insert_new, table_of
 from support_agent.adapters.db.tables.talk import RunRow, StepRow, ToolCallRow
-from support_agent.adapters.db.types import core, storable
+from support_agent.adapters.db.types import made_storable
 from support_agent.domain.runs import (
     AskCustomer,
     CallTools,
@@ -27,9 +28,9 @@ from support_agent.ports.storage import RunEnd
 
 Row = sa.Row[*tuple[Any, ...]]
 
-runs = core(RunRow)
-steps = core(StepRow)
-tool_calls = core(ToolCallRow)
+runs = table_of(RunRow)
+steps = table_of(StepRow)
+tool_calls = table_of(ToolCallRow)
 
 _ADD_STEP = sa.insert(steps)
 _ADD_CALLS = sa.insert(tool_calls)
@@ -70,8 +71,7 @@ class SqlRuns:
             **_usage_values(run.usage),
             "epoch": run.epoch,
         }
-        statement = insert(self._connection, runs).values(values).on_conflict_do_nothing()
-        return self._connection.execute(statement).rowcount == 1
+        return insert_new(self._connection, runs, values) == 1
 
     def close_orphan(self, conversation_id: str, *, at: datetime) -> str | None:
         """The dead owner never told its counters: they are taken from its steps."""
@@ -159,7 +159,7 @@ class SqlRuns:
         parameters = {
             "id_": call.id,
             "ok": observation.ok,
-            "content": storable(observation.content),
+            "content": made_storable(observation.content),
             "error_code": observation.error_code,
             "quote_ids": list(observation.quote_ids),
             "request_ids": list(observation.request_ids),
@@ -248,7 +248,7 @@ def _decision_values(decision: Decision) -> Mapping[str, str]:
             kind = "ask_customer"
         case _:
             assert_never(decision)
-    return {"kind": kind, "thought": storable(decision.thought), "text": storable(text)}
+    return {"kind": kind, "thought": made_storable(decision.thought), "text": made_storable(text)}
 
 
 def _call_values(run_id: str, number: int, position: int, call: ToolCall) -> dict[str, object]:
@@ -257,9 +257,9 @@ def _call_values(run_id: str, number: int, position: int, call: ToolCall) -> dic
         "run_id": run_id,
         "step": number,
         "position": position,
-        "provider_id": storable(call.provider_id),
-        "name": storable(call.name),
-        "arguments": storable(call.arguments),
+        "provider_id": made_storable(call.provider_id),
+        "name": made_storable(call.name),
+        "arguments": made_storable(call.arguments),
     }
 
 

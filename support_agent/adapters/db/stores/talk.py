@@ -6,14 +6,15 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import database_seconds
+from support_agent.adapters.db.statements import table_of
 from support_agent.adapters.db.tables.talk import ConversationRow, MessageRow
-from support_agent.adapters.db.types import core, storable
+from support_agent.adapters.db.types import made_storable
 from support_agent.domain.conversation import Assurance, Author, Conversation, Message
 from support_agent.domain.errors import ConversationNotFound
 from support_agent.domain.reasons import Language
 
-conversations = core(ConversationRow)
-messages = core(MessageRow)
+conversations = table_of(ConversationRow)
+messages = table_of(MessageRow)
 
 _ID = conversations.c.id == sa.bindparam("id_")
 
@@ -105,7 +106,7 @@ class SqlConversations:
                 "conversation_id": conversation_id,
                 "seq": seq,
                 "author": author,
-                "text": storable(text),
+                "text": made_storable(text),
                 "at": at,
                 "run_id": run_id,
             },

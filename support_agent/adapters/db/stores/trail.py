@@ -8,14 +8,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from support_agent.adapters.db.dialect import insert
+from support_agent.adapters.db.statements import insert_new, table_of
 from support_agent.adapters.db.tables.trail import (
     AuditEventRow,
     AuditHeadRow,
     OutboxRow,
     TaskRow,
 )
-from support_agent.adapters.db.types import core
 from support_agent.domain.audit import AuditEvent, AuditHead, AuditRow, link
 from support_agent.domain.errors import DatabaseUnavailable
 from support_agent.domain.people import SYSTEM, Principal, PrincipalKind, Proof
@@ -24,10 +23,10 @@ from support_agent.ports.storage import Task
 
 Row = sa.Row[*tuple[Any, ...]]
 
-events = core(AuditEventRow)
-heads = core(AuditHeadRow)
-outbox = core(OutboxRow)
-tasks = core(TaskRow)
+events = table_of(AuditEventRow)
+heads = table_of(AuditHeadRow)
+outbox = table_of(OutboxRow)
+tasks = table_of(TaskRow)
 
 _LOCK_HEAD = sa.update(heads).values(seq=heads.c.seq).returning(heads.c.seq, heads.c.mac)
 # As stored, not as our column types would read it: what somebody broke has to be seen, not crash.
@@ -86,9 +85,13 @@ class SqlAudit:
         )
         return (_audit_row(row) for row in found)
 
-    def latest_for(self, subject: str) -> AuditRow | None:
+    def latest_for(self, subject: str, *, prefix: str = "") -> AuditRow | None:
         statement = (
-            _AS_STORED.where(events.c.subject == subject).order_by(events.c.seq.desc()).limit(1)
+            _AS_STORED.where(
+                events.c.subject == subject, events.c.action.startswith(prefix, autoescape=True)
+            )
+            .order_by(events.c.seq.desc())
+            .limit(1)
         )
         row = self._connection.execute(statement).one_or_none()
         return None if row is None else _audit_row(row)
@@ -102,11 +105,7 @@ class SqlOutbox:
 
     def add(self, topic: str, *, key: str, body: Mapping[str, str], at: datetime) -> None:
         values = {"topic": topic, "key": key, "body": dict(body), "created_at": at}
-        self._connection.execute(
-            insert(self._connection, outbox)
-            .values(values)
-            .on_conflict_do_nothing(index_elements=[outbox.c.key])
-        )
+        insert_new(self._connection, outbox, values, on=["key"])
 
 
 class SqlTasks:
@@ -124,17 +123,16 @@ class SqlTasks:
             "created_at": task.created_at,
             "done_at": task.done_at,
         }
-        statement = (
-            insert(self._connection, tasks)
-            .values(values)
-            .on_conflict_do_nothing(index_elements=[tasks.c.id])
-        )
-        return self._connection.execute(statement).rowcount == 1
+        return insert_new(self._connection, tasks, values, on=["id"]) == 1
 
-    def list(self, *, open_only: bool, limit: int) -> tuple[Task, ...]:
+    def list(self, *, open_only: bool, limit: int, after: str | None = None) -> tuple[Task, ...]:
+        key = sa.tuple_(tasks.c.created_at, tasks.c.id)
         statement = sa.select(tasks).order_by(tasks.c.created_at, tasks.c.id).limit(limit)
         if open_only:
             statement = statement.where(tasks.c.done_at.is_(None))
+        if after is not None:
+            last = sa.select(tasks.c.created_at, tasks.c.id).where(tasks.c.id == after)
+            statement = statement.where(key > last.scalar_subquery())
         return tuple(_task(row) for row in self._connection.execute(statement))
 
 

@@ -1,0 +1,126 @@
+"""`db`: making, filling and checking the database."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from support_agent.cli.exits import ExitCode
+from support_agent.cli.options import Json, examples
+from support_agent.cli.output import print_json, say
+from support_agent.cli.refunds import mismatch_line, mismatch_object
+from support_agent.cli.runtime import ready, run
+from support_agent.domain.errors import ConfigurationError
+from support_agent.ports.storage import Mismatch
+
+if TYPE_CHECKING:
+    from support_agent.container import Container
+    from support_agent.services.seeding import Seeded
+    from support_agent.settings import Settings
+
+KEYS = "SUPPORT_AGENT_SECURITY__KEYS"
+
+app = typer.Typer(name="db", help="Make, fill and check the database.")
+
+
+@app.command(epilog=examples("db upgrade", "db upgrade --live"))
+def upgrade(
+    *,
+    live: Annotated[
+        bool, typer.Option("--live", help="A new database is for real money; never changes back.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring the database to this program's schema; makes and stamps a new one.
+
+    The stamp is demo, or live with --live or under the profile prod. A demo database gets a key
+    file beside it; a live one needs SUPPORT_AGENT_SECURITY__KEYS.
+    """
+    # Alembic is imported in there: only this command pays for it.
+    from support_agent.adapters.db.migrations import (  # noqa: PLC0415
+        upgrade as migrate,
+    )
+    from support_agent.adapters.keys import ensure_key_file  # noqa: PLC0415 - not for --help
+
+    settings = ready()
+    live = live or settings.profile == "prod"
+    _check_keys(settings, live=live)
+    result = migrate(settings.database.url, live=live)
+    made = result.kind == "demo" and settings.security.keys is None
+    key_file = ensure_key_file(settings.database.url).name if made else None
+    if as_json:
+        about = {"from_revision": result.from_revision, "to_revision": result.to_revision}
+        print_json(about | {"kind": result.kind, "key_file": key_file})
+        return
+    before = result.from_revision or "nothing"
+    same = result.from_revision == result.to_revision
+    say(f"schema {result.to_revision} " + ("already there" if same else f"(from {before})"))
+    say(f"this is a {result.kind} database")
+    if key_file is not None:
+        say(f"signing keys are in {key_file} beside it: keep that file")
+
+
+def _check_keys(settings: "Settings", *, live: bool) -> None:
+    """Before anything is changed: a live database takes no generated key."""
+    from support_agent.adapters.keys import load_keys  # noqa: PLC0415 - not for --help
+
+    if settings.security.keys is not None:
+        load_keys(configured=settings.security.keys, database_url=settings.database.url)
+    elif live:
+        raise ConfigurationError(
+            "is needed for a live database; write it as id:hex, at least 32 bytes of hex",
+            setting=KEYS,
+        )
+
+
+@app.command(epilog=examples("db seed"))
+def seed(*, as_json: Json = False) -> None:
+    """Fill a demo database with the sample shop; a second time changes nothing."""
+
+    async def work(container: "Container") -> "Seeded":
+        from support_agent.adapters import shop_files  # noqa: PLC0415 - not for --help
+        from support_agent.resources import resource_dir  # noqa: PLC0415 - not for --help
+        from support_agent.services.seeding import SampleShop  # noqa: PLC0415 - not for --help
+
+        data = resource_dir() / "data"
+        policy = data / "policies" / "standard.yaml"
+        sample = SampleShop(
+            customers=shop_files.load_customers(data / "shop"),
+            orders=shop_files.load_orders(data / "shop"),
+            approvers=shop_files.load_approvers(data / "shop"),
+            policy=shop_files.load_policy(policy),
+            policy_body=shop_files.policy_body(policy),
+        )
+        return await container.seeding().run(sample)
+
+    done = run(work)
+    if as_json:
+        counts = {"customers": done.customers, "orders": done.orders, "approvers": done.approvers}
+        print_json(counts | {"policy_activated": done.policy_activated})
+        return
+    say(f"changed: {done.customers} customers, {done.orders} orders, {done.approvers} approvers")
+    say("the sample policy is in force" if done.policy_activated else "the policy stays as it is")
+
+
+@app.command(epilog=examples("db check"))
+def check(*, as_json: Json = False) -> None:
+    """Check schema, references and books; exit code 1 when something is wrong."""
+
+    async def work(container: "Container") -> tuple[str, tuple[str, ...], tuple[Mismatch, ...]]:
+        database = container.database()
+        revision = await database.read(lambda tx: tx.installation.revision())
+        broken = await database.broken_references()
+        return revision, broken, await database.read(lambda tx: tx.books.check())
+
+    revision, broken, mismatches = run(work)
+    wrong = bool(broken or mismatches)
+    if as_json:
+        books = [mismatch_object(mismatch) for mismatch in mismatches]
+        about = {"ok": not wrong, "revision": revision, "broken_references": list(broken)}
+        print_json(about | {"mismatches": books})
+    else:
+        say(f"schema {revision}")
+        say(f"rows of {', '.join(broken)} point nowhere" if broken else "every reference holds")
+        say("the books do not balance:" if mismatches else "the books balance")
+        for mismatch in mismatches:
+            say(mismatch_line(mismatch))
+    raise typer.Exit(ExitCode.REFUSED if wrong else ExitCode.DONE)

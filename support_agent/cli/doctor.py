@@ -1,0 +1,110 @@
+"""`doctor`: is this installation set up, and what is missing."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from support_agent.cli.audit import head_text
+from support_agent.cli.exits import ExitCode
+from support_agent.cli.options import Json
+from support_agent.cli.output import print_json, say
+from support_agent.cli.runtime import ready, run
+from support_agent.domain.errors import SupportAgentError
+
+if TYPE_CHECKING:
+    from support_agent.container import Container
+    from support_agent.ports.storage import Transaction
+    from support_agent.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing looked at; `ok` is False when somebody has to act."""
+
+    name: str
+    ok: bool = True
+    detail: str
+
+
+def doctor(*, as_json: Json = False) -> None:
+    """Look at settings and database and say what is wrong; exit code 2 when something is."""
+    settings = ready()
+    findings = [*_of_settings(settings), *_of_installation(settings)]
+    healthy = all(finding.ok for finding in findings)
+    if as_json:
+        checks = [{"name": f.name, "ok": f.ok, "detail": f.detail} for f in findings]
+        print_json({"ok": healthy, "checks": checks})
+    else:
+        for finding in findings:
+            say(f"{'ok' if finding.ok else 'PROBLEM':<8} {finding.name:<12} {finding.detail}")
+    raise typer.Exit(ExitCode.DONE if healthy else ExitCode.USAGE)
+
+
+def _of_settings(settings: "Settings") -> Iterator[Finding]:
+    from support_agent.adapters.db.faults import parse  # noqa: PLC0415 - not for --help
+
+    yield Finding(name="profile", detail=settings.profile)
+    try:
+        yield Finding(name="database", detail=parse(settings.database.url).render_as_string())
+    except SupportAgentError as error:
+        yield Finding(name="database", ok=False, detail=str(error))
+    fixed = f"fixed at {settings.clock.now}" if settings.clock.now else "this machine's"
+    yield Finding(name="clock", detail=fixed)
+    yield Finding(name="proof", detail=f"approvers are proved by {settings.approvals.proof}")
+    yield Finding(name="payments", detail=settings.payments.kind)
+
+
+def _of_installation(settings: "Settings") -> list[Finding]:
+    async def work(container: "Container") -> list[Finding]:
+        stored = await container.database().read(lambda tx: list(_of_database(tx, settings)))
+        return [_model(container, settings), *stored, await _books(container)]
+
+    try:
+        return run(work, settings)
+    except SupportAgentError as error:
+        return [Finding(name="start", ok=False, detail=str(error))]
+
+
+def _model(container: "Container", settings: "Settings") -> Finding:
+    kind = settings.model.kind
+    try:
+        container.model()
+    except SupportAgentError as error:
+        return Finding(name="model", ok=False, detail=f"{kind}: {error}")
+    return Finding(name="model", detail=kind)
+
+
+async def _books(container: "Container") -> Finding:
+    mismatches = await container.database().read(lambda tx: tx.books.check())
+    if mismatches:
+        return Finding(name="books", ok=False, detail="do not balance; see `refunds check`")
+    return Finding(name="books", detail="balance")
+
+
+def _of_database(tx: "Transaction", settings: "Settings") -> Iterator[Finding]:
+    kind = "live" if tx.installation.is_live() else "demo"
+    yield Finding(name="schema", detail=f"{tx.installation.revision()}, a {kind} database")
+    policy = tx.policies.in_force()
+    yield Finding(
+        name="policy",
+        ok=policy is not None,
+        detail=f"{policy.id} version {policy.version}"
+        if policy
+        else "none is in force; run: support-agent policies activate FILE",
+    )
+    yield _approvers(tx, settings)
+    yield Finding(name="audit head", detail=head_text(tx.audit.head()))
+
+
+def _approvers(tx: "Transaction", settings: "Settings") -> Finding:
+    active = [approver for approver in tx.people.list() if not approver.disabled]
+    tokens = sum(approver.token_hash is not None for approver in active)
+    detail = f"{len(active)} active, {tokens} with a token"
+    if not active:
+        return Finding(name="approvers", ok=False, detail="none; add one with `approvers add`")
+    if settings.approvals.proof == "token" and not tokens:
+        hint = "make tokens with `approvers token NAME`, or nobody can decide"
+        return Finding(name="approvers", ok=False, detail=f"{detail}: {hint}")
+    return Finding(name="approvers", detail=detail)

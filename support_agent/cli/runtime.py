@@ -1,0 +1,40 @@
+"""Runs the work of a command in an open container; heavy modules are imported here, on use."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from support_agent.domain.people import Principal, PrincipalKind, Proof
+
+if TYPE_CHECKING:
+    from support_agent.container import Container
+    from support_agent.settings import Settings
+
+T = TypeVar("T")
+
+
+def ready() -> "Settings":
+    """The settings of this process, with logging set up as they say."""
+    from support_agent.logging import configure  # noqa: PLC0415 - not for --help
+    from support_agent.settings import load_settings  # noqa: PLC0415 - not for --help
+
+    settings = load_settings()
+    configure(format=settings.log.format, level=settings.log.level)
+    return settings
+
+
+def run(work: "Callable[[Container], Awaitable[T]]", settings: "Settings | None" = None) -> T:
+    """Open the container, do the work, close it again; Ctrl-C lets a transaction finish first."""
+    return asyncio.run(_opened(work, settings or ready()))
+
+
+async def _opened(work: "Callable[[Container], Awaitable[T]]", settings: "Settings") -> T:
+    from support_agent.container import open_container  # noqa: PLC0415 - costs most of a start
+
+    async with open_container(settings) as container:
+        return await work(container)
+
+
+def at_the_host(name: str, kind: PrincipalKind = PrincipalKind.STAFF) -> Principal:
+    """Somebody at this machine's terminal, believed because who holds the host is trusted."""
+    return Principal(kind=kind, id=name, person_id=None, proof=Proof.SYSTEM, via="cli")

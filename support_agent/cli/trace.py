@@ -1,0 +1,99 @@
+"""How a run's steps are shown: one line a call, or one object a call."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from support_agent.domain.runs import Observation, RecordedCall, RunStep, ToolCall
+
+NOT_ANSWERED = "(not answered: the run was interrupted)"
+
+
+class Headlines(Protocol):
+    """What a tool makes of its own observation in one line."""
+
+    def headline(self, content: Mapping[str, Any]) -> str: ...
+
+
+class Tools(Protocol):
+    def tool(self, name: str) -> Headlines | None: ...
+
+
+def numbered(steps: Iterable[RunStep]) -> Iterator[tuple[int, RunStep, RecordedCall]]:
+    """Every call of a run with its running number."""
+    number = 0
+    for step in steps:
+        for recorded in step.calls:
+            number += 1
+            yield number, step, recorded
+
+
+def trace_lines(steps: Sequence[RunStep], tools: Tools) -> list[str]:
+    """`[1] lookup_order(A100) -> status=DELIVERED, …`, a line a call."""
+    return [
+        f"[{number}] {recorded.call.name}({_values(recorded.call)}) -> {_headline(recorded, tools)}"
+        for number, _, recorded in numbered(steps)
+    ]
+
+
+def step_objects(steps: Iterable[RunStep]) -> list[dict[str, object]]:
+    """The same as objects; the observation is the text the model read."""
+    return [_object(number, recorded) for number, _, recorded in numbered(steps)]
+
+
+def record_objects(steps: Iterable[RunStep]) -> list[dict[str, object]]:
+    """Step objects with the model's thoughts: the whole record of a run."""
+    return [
+        _object(number, recorded)
+        | {
+            "step": step.number,
+            "thought": step.decision.thought,
+            "error_code": recorded.observation.error_code if recorded.observation else None,
+        }
+        for number, step, recorded in numbered(steps)
+    ]
+
+
+def _object(number: int, recorded: RecordedCall) -> dict[str, object]:
+    observation = recorded.observation
+    return {
+        "n": number,
+        "tool": recorded.call.name,
+        "arguments": arguments_of(recorded.call),
+        "ok": observation.ok if observation else None,
+        "observation": observation.content if observation else None,
+    }
+
+
+def arguments_of(call: ToolCall) -> object:
+    """The arguments as an object where they are one, as the model's text where not."""
+    try:
+        arguments = json.loads(call.arguments) if call.arguments.strip() else {}
+    except ValueError:
+        return call.arguments
+    return arguments if isinstance(arguments, dict) else call.arguments
+
+
+def _values(call: ToolCall) -> str:
+    arguments = arguments_of(call)
+    if not isinstance(arguments, dict):
+        return str(arguments)
+    return ", ".join(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for value in arguments.values()
+    )
+
+
+def _headline(recorded: RecordedCall, tools: Tools) -> str:
+    observation = recorded.observation
+    if observation is None:
+        return NOT_ANSWERED
+    tool = tools.tool(recorded.call.name)
+    if tool is None or not observation.ok:
+        return observation.content
+    return tool.headline(_content(observation))
+
+
+def _content(observation: Observation) -> Mapping[str, Any]:
+    content: Mapping[str, Any] = json.loads(observation.content)
+    return content

@@ -1,0 +1,136 @@
+"""The last look before money leaves: is the approval ours, and has anything become worse since?"""
+
+from collections.abc import Mapping
+
+from support_agent.domain.approvals import Choice, Decision, genuine_approvals
+from support_agent.domain.assessment import required_approvals, required_level
+from support_agent.domain.errors import RefundRefused
+from support_agent.domain.orders import PAID_BY_HAND, Order
+from support_agent.domain.policy import OrderBooks, Policy, Verdict
+from support_agent.domain.reasons import Reason
+from support_agent.domain.refunds import RefundRequest, RequestStatus
+from support_agent.domain.signing import KeyRing
+from support_agent.ports.clock import Clock
+from support_agent.ports.payments import PaymentState
+from support_agent.ports.storage import RequestFilter, Transaction
+from support_agent.services.outcomes import UNSETTLED
+from support_agent.services.policies import PoliciesInForce
+from support_agent.services.refunds import holds_reserve
+from support_agent.services.standing import Objection, is_untouched, judge_again
+
+# Money of these may be at the gateway already though our books have not settled it.
+SENT = frozenset({*UNSETTLED, RequestStatus.MANUAL_REVIEW})
+MOST_REQUESTS = 1_000  # of one order; what is beyond them counts as not explained
+
+Approvals = Mapping[str, Decision]
+
+
+class Clearance:
+    """Judges an approved request inside the transaction that would start paying it."""
+
+    def __init__(
+        self, *, policies: PoliciesInForce, keys: KeyRing, clock: Clock, livemode: bool
+    ) -> None:
+        self._policies = policies
+        self._keys = keys
+        self._clock = clock
+        self._livemode = livemode
+
+    def forgery(self, tx: Transaction, request: RefundRequest) -> Reason | None:
+        """Why the record cannot be trusted: status alone moves no money."""
+        if not is_untouched(tx, request, self._keys) or not holds_reserve(tx, request):
+            return Reason.RECORD_CHANGED
+        if len(self._approvals(tx, request)) < max(1, request.approvals_needed):
+            return Reason.DECISION_NOT_GENUINE
+        return None
+
+    def objection(
+        self,
+        tx: Transaction,
+        request: RefundRequest,
+        order: Order | None,
+        state: PaymentState | None,
+    ) -> Objection | None:
+        """What became worse since the approval, at the shop, in our books or at the gateway.
+
+        `state` is None when no gateway knows the payment.
+        """
+        policy = self._policies.current(tx)
+        judged = judge_again(tx, request, order, policy, self._clock.now())
+        if isinstance(judged, Objection):
+            return judged
+        approvals = self._approvals(tx, request)
+        automatic = any(decision.choice is Choice.AUTO for decision in approvals.values())
+        if automatic and judged.verdict is Verdict.NEEDS_REVIEW:
+            return Objection(reason=judged.reasons[0], facts=judged.facts)
+        books = tx.books.of_order(request.order_id)
+        if not all(_may_still_decide(tx, decision) for decision in approvals.values()):
+            return Objection(reason=Reason.APPROVER_DISABLED)
+        tier = _tier_objection(request, books, policy, approvals)
+        if tier is not None or request.method in PAID_BY_HAND:
+            return tier
+        return self._payment_objection(tx, request, books, state)
+
+    def _approvals(self, tx: Transaction, request: RefundRequest) -> Approvals:
+        return genuine_approvals(tx.decisions.of(request.id), request, self._keys)
+
+    def _payment_objection(
+        self,
+        tx: Transaction,
+        request: RefundRequest,
+        books: OrderBooks,
+        state: PaymentState | None,
+    ) -> Objection | None:
+        if state is None or state.account != request.account or state.livemode != self._livemode:
+            return Objection(reason=Reason.PAYMENT_FROZEN)
+        if state.disputed:
+            return Objection(reason=Reason.DISPUTED)
+        settled = sum(
+            payment.refunded_minor
+            for payment in books.payments
+            if payment.payment_id == request.payment_id
+        )
+        if state.refunded_minor > settled + _sent_by_others(tx, request):
+            return Objection(reason=Reason.PAYMENT_FROZEN)
+        return None
+
+
+def _may_still_decide(tx: Transaction, decision: Decision) -> bool:
+    if decision.choice is Choice.AUTO:
+        return True
+    approver = tx.people.get(decision.name)
+    return (
+        approver is not None and not approver.disabled and approver.person_id == decision.person_id
+    )
+
+
+def _tier_objection(
+    request: RefundRequest, books: OrderBooks, policy: Policy, approvals: Approvals
+) -> Objection | None:
+    """Whether the approvals reach for what will be gone of the order after this payment.
+
+    What only waits beside it does not count here: a person will judge that with this one in view.
+    """
+    gone = sum(payment.refunded_minor for payment in books.payments) + request.amount_minor
+    try:
+        level = required_level(policy, request.currency, gone)
+    except RefundRefused as refused:
+        return Objection(reason=refused.reason, facts=refused.facts)
+    if level > min(decision.level for decision in approvals.values()):
+        return Objection(reason=Reason.ABOVE_AUTO_LIMIT)
+    needed = required_approvals(policy, request.currency, gone)
+    if len(approvals) < needed:
+        return Objection(reason=Reason.NOT_ENOUGH_APPROVALS)
+    return None
+
+
+def _sent_by_others(tx: Transaction, request: RefundRequest) -> int:
+    """What other requests on the same payment may have been paid without our knowing yet."""
+    of_order = tx.requests.list(RequestFilter(order_id=request.order_id), limit=MOST_REQUESTS)
+    return sum(
+        other.amount_minor
+        for other in of_order.data
+        if other.status in SENT
+        and other.payment_id == request.payment_id
+        and other.id != request.id
+    )

@@ -1,0 +1,65 @@
+"""Whether a filed request still stands: its record is as written, and its order allows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+
+from support_agent.domain.allocation import payment_with_room, still_fits
+from support_agent.domain.assessment import assess
+from support_agent.domain.audit import holds
+from support_agent.domain.money import format_money
+from support_agent.domain.orders import Order
+from support_agent.domain.policy import Assessment, Policy, Verdict
+from support_agent.domain.reasons import Reason
+from support_agent.domain.refunds import RefundRequest, fingerprint
+from support_agent.domain.signing import KeyRing
+from support_agent.ports.storage import Transaction
+from support_agent.services.refunds import state_facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    """Why a request may not go on; `facts` fill the reason's sentence."""
+
+    reason: Reason
+    facts: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def is_untouched(tx: Transaction, request: RefundRequest, keys: KeyRing) -> bool:
+    """Whether the row is what its newest audit event says, and that event is ours.
+
+    Who can write the database can write a status, and can bring an old approval back by undoing a
+    cancellation. He cannot sign the event that would have to go with it.
+    """
+    row = tx.audit.latest_for(request.id, prefix="refund.")
+    if row is None or not holds(keys, row) or request.fingerprint != fingerprint(request):
+        return False
+    return all(row.event.data.get(key) == value for key, value in state_facts(request).items())
+
+
+def is_of(request: RefundRequest, order: Order) -> bool:
+    """Whether an adapter gave the order that was asked for, and it is still the same customer's."""
+    return (order.id, order.customer_id) == (request.order_id, request.customer_id)
+
+
+def judge_again(
+    tx: Transaction, request: RefundRequest, order: Order | None, policy: Policy, now: datetime
+) -> Assessment | Objection:
+    """Balance, dispute and status as they are now, without the request's own reserve.
+
+    What may be returned and until when was judged at filing: waiting for us must not cost the
+    customer the refund.
+    """
+    if order is None or not is_of(request, order):
+        return Objection(reason=Reason.STATUS_UNKNOWN)
+    books = tx.books.of_order(order.id, without_request=request.id)
+    terms = replace(policy, window_days=None, excluded_categories=frozenset())
+    assessment = assess(order, books, terms, now)
+    if assessment.verdict is Verdict.INELIGIBLE:
+        return Objection(reason=assessment.reasons[0], facts=assessment.facts)
+    payment = payment_with_room(order, books, request.payment_id, request.amount_minor)
+    if payment is None or not still_fits(request.lines, assessment):
+        most = format_money(assessment.max_refundable_minor, request.currency)
+        return Objection(reason=Reason.AMOUNT_TOO_HIGH, facts={"max": most})
+    return assessment

@@ -1,0 +1,91 @@
+"""The command line as its users meet it: arguments in; exit code, stdout and stderr out."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from typer.testing import CliRunner, Result
+
+from support_agent.cli.app import app
+from tests.kit import KEYS, open_shop
+
+
+@dataclass
+class Cli:
+    """Runs commands in this process; `url` is the database they work on."""
+
+    url: str
+
+    def __call__(self, *words: str, code: int = 0, stdin: str | None = None) -> Result:
+        """Run it; anything but the expected exit code fails with what was printed."""
+        result = CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
+        assert result.exit_code == code, (result.exit_code, result.stdout, result.stderr)
+        return result
+
+    def json(self, *words: str, code: int = 0, stdin: str | None = None) -> Any:
+        """The one object on stdout."""
+        return json.loads(one_line(self(*words, "--json", code=code, stdin=stdin).stdout))
+
+    def error(self, *words: str, code: int) -> Any:
+        """The error object on stderr; nothing may be on stdout."""
+        result = self(*words, "--json", code=code)
+        assert result.stdout == ""
+        return json.loads(result.stderr.splitlines()[-1])["error"]
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """What the database holds, past our own code."""
+        with closing(sqlite3.connect(self.url.removeprefix("sqlite:///"))) as connection:
+            return connection.execute(sql).fetchall()
+
+    def tamper(self, sql: str) -> None:
+        """Somebody with a hand in the database."""
+        path = self.url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(path)) as connection, connection:
+            assert connection.execute(sql).rowcount > 0
+
+    def filed(self, order_id: str, customer: str = "C001", **arguments: Any) -> str:
+        """The id of a request that a customer quoted, answered with a yes and filed."""
+
+        async def file() -> str:
+            async with open_shop(self.url) as shop:
+                return (await shop.filed(order_id, customer=customer, **arguments)).id
+
+        return asyncio.run(file())
+
+
+def one_line(text: str) -> str:
+    lines = text.splitlines()
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Sets settings of this process: `environment(CLOCK__NOW="2026-10-13")`."""
+    monkeypatch.chdir(tmp_path)  # no .env of the checkout
+
+    def change(**settings: str) -> None:
+        for name, value in settings.items():
+            monkeypatch.setenv(f"SUPPORT_AGENT_{name}", value)
+
+    yield change
+    structlog.reset_defaults()  # a command set logging up for a stderr that is closed now
+
+
+@pytest.fixture
+def cli(shop_url: str, environment: Callable[..., None]) -> Cli:
+    """The command line over a private copy of the sample shop, on 2026-10-13, offline model."""
+    environment(
+        DATABASE__URL=shop_url,
+        SECURITY__KEYS=KEYS,
+        CLOCK__NOW="2026-10-13",
+        APPROVALS__PROOF="asserted",
+    )
+    return Cli(shop_url)

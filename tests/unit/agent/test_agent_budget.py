@@ -1,0 +1,100 @@
+"""What a run may spend."""
+
+import time
+from collections import Counter
+
+import pytest
+
+from support_agent.agent.budget import Budget, RunLimits, what_is_asked
+from support_agent.domain.runs import StopReason, ToolCall, Usage
+
+
+def limits(**changed) -> RunLimits:
+    values = {
+        "max_steps": 8,
+        "max_calls_per_step": 8,
+        "run_seconds": 60.0,
+        "model_seconds": 20.0,
+        "tool_seconds": 10.0,
+        "max_tokens": 1000,
+        "max_cost_micros": None,
+        "max_consecutive_errors": 3,
+        "max_identical_calls": 3,
+    }
+    return RunLimits(**(values | changed))
+
+
+def tool_call(arguments: str, name: str = "lookup_order") -> ToolCall:
+    return ToolCall(id="r:1:0", provider_id="p", name=name, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [
+        (Budget(limits=limits()), None),
+        (Budget(limits=limits(), steps=7), None),
+        (Budget(limits=limits(), steps=8), StopReason.MAX_STEPS),
+        (Budget(limits=limits(), usage=Usage(input_tokens=600, output_tokens=399)), None),
+        (
+            Budget(limits=limits(), usage=Usage(input_tokens=600, output_tokens=400)),
+            StopReason.TOKEN_BUDGET,
+        ),
+        (Budget(limits=limits(), usage=Usage(cost_micros=10**9)), None),
+        (Budget(limits=limits(max_cost_micros=10), usage=Usage(cost_micros=9)), None),
+        (
+            Budget(limits=limits(max_cost_micros=10), usage=Usage(cost_micros=10)),
+            StopReason.COST_BUDGET,
+        ),
+        (Budget(limits=limits(), started=time.monotonic() - 61), StopReason.DEADLINE),
+    ],
+)
+def test_a_limit_is_spent_when_it_is_reached(budget: Budget, reason: StopReason | None):
+    assert budget.spent() is reason
+
+
+def test_nothing_may_take_longer_than_what_is_left():
+    fresh = Budget(limits=limits())
+    late = Budget(limits=limits(), started=time.monotonic() - 55)
+    over = Budget(limits=limits(), started=time.monotonic() - 1000)
+
+    assert (fresh.model_timeout(), fresh.tool_timeout()) == (20.0, 10.0)
+    assert 0 < late.model_timeout() <= 5
+    assert 0 < late.tool_timeout() <= 5
+    assert (over.model_timeout(), over.tool_timeout()) == (0.0, 0.0)
+
+
+def test_only_errors_in_a_row_stop():
+    budget = Budget(limits=limits())
+    results = [budget.note_result(ok=ok) for ok in (False, False, True, False, False, False)]
+
+    assert results == [None, None, None, None, None, StopReason.REPEATED_ERRORS]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('{"a":1,"b":2}', ' { "b" : 2, "a" : 1 } ', True),
+        ("", "{}", True),
+        ('{"order_id":"A100"}', '{"order_id":"\\u0041100"}', True),
+        ('{"a":1}', '{"a":true}', False),
+        ('{"a":1}', '{"a":"1"}', False),
+        ('{"a":', '{"a":', True),
+        ('{"a":', '{"a": ', False),
+        ("[" * 10_000, "[" * 10_000, True),
+    ],
+)
+def test_two_calls_are_the_same_when_they_ask_the_same(one: str, other: str, *, same: bool):
+    assert (what_is_asked(tool_call(one)) == what_is_asked(tool_call(other))) is same
+
+
+def test_the_same_arguments_for_another_tool_are_another_call():
+    assert what_is_asked(tool_call("{}")) != what_is_asked(tool_call("{}", "list_orders"))
+
+
+def test_the_third_identical_call_stops_and_earlier_ones_are_counted():
+    call = tool_call('{"order_id":"A100"}')
+    budget = Budget(limits=limits(), calls=Counter({what_is_asked(call): 1}))
+
+    assert budget.note_call(call) is None
+    assert budget.note_call(tool_call('{"order_id":"A101"}')) is None
+    assert budget.note_call(call) is StopReason.NO_PROGRESS
