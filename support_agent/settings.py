@@ -152,7 +152,7 @@ class Settings(BaseSettings):
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
-        hide_input_in_errors=True,
+        hide_input_in_errors=True,  # it may be a secret in the wrong place
         validate_by_name=True,
         validate_by_alias=True,
     )
@@ -232,9 +232,8 @@ def load_settings(*, folder: Path | None = None) -> Settings:
     try:
         return Settings(_env_file=files, _env_file_encoding=ENCODING)
     except ValidationError as error:
-        # Not chained: pydantic's own text could show what was typed into a secret's place.
         problems = "; ".join(_explain(problem) for problem in error.errors(include_url=False))
-        raise ConfigurationError(problems) from None
+        raise ConfigurationError(problems) from error
 
 
 def env_files(folder: Path, profile: str) -> tuple[Path, ...]:

@@ -54,7 +54,7 @@ _MOVED = re.compile(
     r"""
     \b(?:đã|da|vừa|vua|sẽ|se)\s+(?:(?:được|duoc|mới|moi)\s+)?
       (?:hoàn|hoan|chuyển|chuyen|trả|tra|chi|cộng|cong|gửi|gui|thanh\ toán|thanh\ toan)\b
-    | \b(?:hoàn|hoan|chuyển|chuyen|trả|tra)\b[^.!?\n]{0,40}\b(?:thành\ công|thanh\ cong|xong)\b
+    | \b(?:hoàn|hoan|chuyển|chuyen|trả|tra)\b[^!?\n]{0,40}\b(?:thành\ công|thanh\ cong|xong)\b
     | (?<!can\ be\ )(?<!not\ be\ )(?<!may\ be\ )\b
       (?:refunded|transferred|credited|reimbursed|paid\ (?:out|back))\b
     """,

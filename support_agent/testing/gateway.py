@@ -66,6 +66,7 @@ class GatewaySimulator:
         self._script: deque[Act] = deque()
         self.sent: list[RefundInstruction] = []  # every call of `refund`, in order
         self.unreachable = False  # nothing is answered while it is
+        self.hangs = asyncio.Event()  # set once a call got no answer and never will
         for order in orders:
             for payment in order.payments:
                 self.add_payment(
@@ -117,10 +118,10 @@ class GatewaySimulator:
         if known is not None:
             return _same(instruction, *known)
         act = self._script.popleft() if self._script else Act.SUCCEED
-        await _before(act)
+        await self._before(act)
         self._check(instruction)
         refund = self._execute(instruction, act)
-        await _after(act)
+        await self._after(act)
         return refund
 
     async def find(self, instruction: RefundInstruction) -> GatewayRefund | None:
@@ -146,6 +147,27 @@ class GatewaySimulator:
         await asyncio.sleep(0)  # every real gateway gives way to other tasks at least once
         if self.unreachable:
             raise PaymentOutcomeUnknown("the gateway does not answer (simulated)")
+
+    async def _before(self, act: Act) -> None:
+        match act:
+            case Act.DECLINE:
+                raise PaymentDeclined("declined")
+            case Act.REFUSE_KEY:
+                raise IdempotencyMismatch("the key was used with other parameters (simulated)")
+            case Act.LOSE_REQUEST:
+                raise PaymentOutcomeUnknown("the connection was reset (simulated)")
+            case Act.HANG_BEFORE:
+                await self._hang()
+
+    async def _after(self, act: Act) -> None:
+        if act is Act.LOSE_ANSWER:
+            raise PaymentOutcomeUnknown("the connection was reset (simulated)")
+        if act is Act.HANG_AFTER:
+            await self._hang()
+
+    async def _hang(self) -> None:
+        self.hangs.set()
+        await asyncio.Event().wait()
 
     def _known(self, instruction: RefundInstruction) -> _Payment:
         payment = self._payments.get(instruction.gateway_payment_id)
@@ -191,23 +213,3 @@ def _same(
     if sent != instruction:
         raise IdempotencyMismatch(f"the key {instruction.key!r} was used with other parameters")
     return refund
-
-
-async def _before(act: Act) -> None:
-    match act:
-        case Act.DECLINE:
-            raise PaymentDeclined("declined")
-        case Act.REFUSE_KEY:
-            raise IdempotencyMismatch("the key was used with other parameters (simulated)")
-        case Act.LOSE_REQUEST:
-            raise PaymentOutcomeUnknown("the connection was reset (simulated)")
-        case Act.HANG_BEFORE:
-            await asyncio.Event().wait()
-
-
-async def _after(act: Act) -> None:
-    match act:
-        case Act.LOSE_ANSWER:
-            raise PaymentOutcomeUnknown("the connection was reset (simulated)")
-        case Act.HANG_AFTER:
-            await asyncio.Event().wait()

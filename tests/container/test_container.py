@@ -3,6 +3,7 @@
 import inspect
 import json
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from itertools import product
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from support_agent.adapters.db.database import SqlDatabase
+from support_agent.adapters.keys import ensure_key_file
 from support_agent.adapters.models.offline import OfflineModel
 from support_agent.adapters.models.openai import OpenAIModel
 from support_agent.adapters.models.scripted import ScriptFileModel
@@ -25,7 +27,7 @@ from support_agent.ports.orders import OrderRepository, ShopWriter
 from support_agent.ports.payments import PaymentGateway
 from support_agent.ports.storage import Database
 from support_agent.ports.tool import Arguments, Effect, ReadTool, Tool, WriteTool
-from support_agent.settings import Settings
+from support_agent.settings import SecuritySettings, Settings
 from support_agent.testing import ScriptedModel
 from support_agent.testing.clock import FixedClock
 from tests.kit import TODAY, binding_of, copy_database, open_shop, settings_for
@@ -129,33 +131,43 @@ async def test_tools_are_tools_with_names_of_their_own(shop_url):
     assert {tool.name for tool in tools if tool.effect is Effect.MONEY} == MONEY_TOOLS
 
 
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
 async def test_each_thing_is_built_once_however_many_threads_ask(shop_url, script):
-    settings = choose(shop_url, script, profile="test", model="offline", clock="system")
+    ensure_key_file(shop_url)
+    settings = choose(shop_url, script, profile="test", model="scripted", clock="system")
+    container = Container()
+    container.settings.override(settings.model_copy(update={"security": SecuritySettings()}))
     start = threading.Barrier(8)
     seen: list[dict[str, Any]] = []
 
-    async with open_container(settings) as container:
+    def ask() -> None:
+        start.wait()
+        seen.append(resolve_all(container))
 
-        def ask() -> None:
-            start.wait()
-            seen.append(resolve_all(container))
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    closed = container.to_close()
+    for one in closed:
+        await one.aclose()
 
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        closed = container.to_close()
-
-        assert len(seen) == 8
-        for name in set(Container.providers) - {"tools"}:
-            assert len({id(built[name]) for built in seen}) == 1, name
-        assert len({tuple(map(id, built["tools"])) for built in seen}) == 1
-        assert sorted(type(one).__name__ for one in closed) == [
-            "LedgerGateway",
-            "OfflineModel",
-            "SqlDatabase",
-        ]
+    assert len(seen) == 8
+    for name in set(Container.providers) - {"tools"}:
+        assert len({id(built[name]) for built in seen}) == 1, name
+    assert len({tuple(map(id, built["tools"])) for built in seen}) == 1
+    kinds = sorted(type(one).__name__ for one in closed)
+    assert kinds == ["LedgerGateway", "ScriptFileModel", "SqlDatabase"]
 
 
 @pytest.fixture

@@ -72,6 +72,13 @@ async def test_a_bad_address_names_the_setting_and_shows_no_password(url):
     assert "s3cret" not in str(error)
 
 
+async def test_a_folder_is_no_database(tmp_path):
+    error = await start_fails(settings_for(f"sqlite:///{tmp_path}"))
+
+    assert error.setting == "SUPPORT_AGENT_DATABASE__URL"
+    assert "is not a file; name one" in str(error)
+
+
 @pytest.mark.parametrize("live", [False, True])
 def test_a_path_that_cannot_be_made_is_told_at_the_upgrade(tmp_path, live):
     (tmp_path / "file").touch()

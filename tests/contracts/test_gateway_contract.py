@@ -28,6 +28,7 @@ from support_agent.ports.payments import (
 )
 from support_agent.testing.builders import make_line, make_order, make_payment
 from support_agent.testing.contract_check import ContractBroken
+from support_agent.testing.gateway import GatewaySimulator
 from support_agent.testing.gateway_contract import (
     CHECKS,
     CapturedPayment,
@@ -85,8 +86,29 @@ async def ledger(folder: Path) -> AsyncIterator[Opened]:
         yield LedgerGateway(database), payments_of(SqlOrders(database))
 
 
+@asynccontextmanager
+async def simulator(folder: Path) -> AsyncIterator[Opened]:
+    gateway, numbers = GatewaySimulator(), count(1)
+
+    async def sell(captured_minor: int, currency: str) -> CapturedPayment:
+        payment_id = f"pay_{next(numbers)}"
+        gateway.add_payment(payment_id, captured_minor, currency, account="shop")
+        return CapturedPayment(
+            gateway=gateway.name,
+            account="shop",
+            gateway_payment_id=payment_id,
+            captured_minor=captured_minor,
+            currency=currency,
+        )
+
+    yield gateway, sell
+
+
 # Each opens a gateway and a way to make payments there.
-GATEWAYS: dict[str, Callable[[Path], AbstractAsyncContextManager[Opened]]] = {"ledger": ledger}
+GATEWAYS: dict[str, Callable[[Path], AbstractAsyncContextManager[Opened]]] = {
+    "ledger": ledger,
+    "simulator": simulator,
+}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

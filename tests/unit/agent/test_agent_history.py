@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support_agent.agent.history import INTERRUPTED, turns_of
+from support_agent.agent.history import INTERRUPTED, step_turns, turns_of
 from support_agent.domain.conversation import Author, Message
 from support_agent.domain.runs import (
     AskCustomer,
@@ -70,14 +70,14 @@ def conversations(draw) -> tuple[list[Message], list[RunStep]]:
                 text=draw(texts),
                 at=START + timedelta(hours=draw(st.integers(0, 100))),
                 run_id=run_id,
-            )  # fmt: skip
+            )
         )
 
     for turn in range(draw(st.integers(1, 4))):
         run_id = f"run_{turn}"
         add(Author.CUSTOMER, run_id)
-        for number in range(1, 1 + draw(st.integers(0, 3))):
-            steps.append(draw(calling_steps(run_id, number)))
+        count = draw(st.integers(0, 3))
+        steps.extend(draw(calling_steps(run_id, number)) for number in range(1, count + 1))
         if draw(st.booleans()):  # or the process died
             ends = draw(st.sampled_from([FinalAnswer(text="x"), AskCustomer(question="x")]))
             steps.append(step(run_id, 9, ends))
@@ -107,17 +107,17 @@ def test_the_view_of_a_later_moment_starts_with_that_of_an_earlier_one(stored):
 
 
 @given(conversations())
-def test_a_view_grows_by_whole_steps(stored):
-    """As it does in the loop, which appends a step's calls and results to what it began with."""
+def test_a_run_that_goes_on_sees_what_it_saw_and_its_new_steps(stored):
+    """The loop appends a step's calls and results; reading them back must give the same."""
     messages, steps = stored
-    for count in range(len(steps) + 1):
-        mine = {step.run_id for step in steps[:count]}
-        upto = max((m.seq for m in messages if m.run_id in mine), default=0)
-        head = [m for m in messages if m.seq <= upto and (m.author is Author.CUSTOMER)]
-        view = turns_of(head, steps[:count], ZONE)
-        longer = turns_of(head, steps[: count + 1], ZONE)
-        if all(step.run_id in {m.run_id for m in head} for step in steps[: count + 1]):
-            assert longer[: len(view)] == view or steps[count].run_id != steps[count - 1].run_id
+    last = max(m.seq for m in messages if m.author is Author.CUSTOMER)
+    begun, before = at_the_start_of(messages, steps, last)
+    own = [step for step in steps if step.run_id == begun[-1].run_id]
+    view = turns_of(begun, before, ZONE)
+
+    for count in range(1, len(own) + 1):
+        view += step_turns(own[count - 1])
+        assert turns_of(begun, before + own[:count], ZONE) == view
 
 
 @given(conversations())

@@ -1,0 +1,221 @@
+"""Real processes: a terminal with Ctrl-C, two at once on a fresh file, and what gets imported."""
+
+import json
+import os
+import pty
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.kit import KEYS
+
+COMMAND = (sys.executable, "-c", "from support_agent.cli import main; main()")
+PATIENCE_S = 60.0
+CTRL_C = b"\x03"
+
+
+def environment_of(url: str, **settings: str) -> Mapping[str, str]:
+    ours = {"DATABASE__URL": url, "SECURITY__KEYS": KEYS, "CLOCK__NOW": "2026-10-13"} | settings
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("SUPPORT_AGENT_")}
+    return clean | {f"SUPPORT_AGENT_{name}": value for name, value in ours.items()}
+
+
+class Seat:
+    """Somebody at a terminal: types, and reads until something appears."""
+
+    def __init__(self, terminal: int, process: subprocess.Popen[bytes]) -> None:
+        self._terminal = terminal
+        self._process = process
+        self.seen = ""
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._terminal, keys)
+
+    def wait_for(self, text: str) -> None:
+        """Read on until `text` appears behind what was seen before."""
+        start = len(self.seen)
+        while text not in self.seen[start:]:
+            self._read()
+
+    def exit_code(self) -> int:
+        code = self._process.wait(PATIENCE_S)
+        try:
+            while True:
+                self._read()
+        except OSError:  # the other end is closed and everything is read
+            return code
+
+    def _read(self) -> None:
+        chunk = os.read(self._terminal, 65_536)
+        if not chunk:
+            raise OSError(self.seen)
+        self.seen += chunk.decode(errors="replace")
+
+
+@pytest.fixture
+def sit_down(tmp_path: Path) -> Iterator[Callable[..., Seat]]:
+    """Starts a command under a terminal of its own."""
+    started: list[tuple[int, subprocess.Popen[bytes]]] = []
+
+    def start(*words: str, env: Mapping[str, str]) -> Seat:
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            (*COMMAND, *words),
+            env=dict(env),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=tmp_path,
+            start_new_session=True,
+            preexec_fn=_take_terminal,  # so that Ctrl-C becomes a signal
+        )
+        os.close(theirs)
+        started.append((ours, process))
+        return Seat(ours, process)
+
+    yield start
+    for terminal, process in started:
+        process.kill()
+        process.wait(PATIENCE_S)
+        os.close(terminal)
+
+
+def _take_terminal() -> None:
+    import fcntl  # noqa: PLC0415 - runs in the child
+    import termios  # noqa: PLC0415
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_ctrl_c_at_the_prompt_leaves_politely_and_keeps_the_state(shop_url, sit_down):
+    seat = sit_down("chat", "--customer", "C001", env=environment_of(shop_url))
+    seat.wait_for("> ")
+    seat.type("hoàn tiền đơn A100\n".encode())
+    seat.wait_for("Hiệu lực đến")
+    seat.wait_for("> ")
+    seat.type(CTRL_C)
+
+    assert seat.exit_code() == 0
+    talk = re.search(r"--customer C001 --conversation (con_\w+)", seat.seen)
+    assert talk
+    assert "Traceback" not in seat.seen
+    filed = run(("ask", "đồng ý", "--customer", "C001", "--conversation", talk[1]), shop_url)
+    assert len(filed["pending_approvals"]) == 1
+
+
+def test_ctrl_c_in_the_middle_of_an_answer_stops_the_run_where_it_is(
+    shop_url, sit_down, tmp_path: Path
+):
+    script = tmp_path / "script.jsonl"
+    script.write_text(
+        '{"tool": "lookup_order", "arguments": {"order_id": "A100"}}\n'
+        '{"answer": "chậm", "delay_s": 50}\n'
+    )
+    env = environment_of(shop_url, MODEL__KIND="scripted", MODEL__SCRIPT=str(script))
+    seat = sit_down("chat", "--customer", "C001", env=env)
+    seat.wait_for("> ")
+    seat.type("Đơn A100 đâu?\n".encode())
+    wait_until(shop_url, "SELECT count(*) FROM tool_calls WHERE ok")
+    seat.type(CTRL_C)
+
+    assert seat.exit_code() == 130
+    assert "--conversation con_" in seat.seen
+    [(run_id, status, reason)] = query(shop_url, "SELECT id, status, stop_reason FROM runs")
+    assert (status, reason) == ("stopped", "cancelled")
+    resumed = run(("runs", "resume", run_id), shop_url)  # by the offline model
+    assert resumed["steps"][0]["tool"] == "lookup_order"
+    assert resumed["status"] == "done"
+
+
+def test_two_processes_at_once_on_a_fresh_file(tmp_path: Path):
+    url = f"sqlite:///{tmp_path}/var/shop.db"
+
+    made = at_once(("db", "upgrade"), url, times=2)
+    assert sorted(str(one["from_revision"]) for one in made) == ["0001", "None"]
+
+    run(("db", "seed"), url)
+    question = ("ask", "Đơn A100 có được hoàn tiền không?", "--customer", "C001")
+    answers = at_once(question, url, times=2)
+
+    assert len({one["conversation_id"] for one in answers}) == 2
+    assert all("250.000" in one["answer"] for one in answers)
+    assert run(("audit", "verify"), url)["ok"] is True
+
+
+def test_commands_of_the_queue_import_nothing_they_do_not_need(shop_url, tmp_path: Path):
+    heavy = {"openai", "anthropic", "stripe", "mcp", "uvicorn", "alembic"}
+    code = (
+        "import sys\n"
+        "from support_agent.cli.app import app\n"
+        "light = sorted({'sqlalchemy', 'pydantic', 'rich', 'dependency_injector'} & {*sys.modules})\n"
+        "for words in (['approvals', 'list'], ['refunds', 'list'], ['tasks', 'list'],\n"
+        "              ['approvers', 'list'], ['audit', 'verify'], ['tick']):\n"
+        "    try:\n"
+        "        app(words)\n"
+        "    except SystemExit as done:\n"
+        "        assert done.code == 0, words\n"
+        f"print(light, sorted({heavy!r} & {{*sys.modules}}), file=sys.stderr)\n"
+    )
+
+    result = subprocess.run(
+        (sys.executable, "-c", code),
+        env=dict(environment_of(shop_url)),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert result.stderr.splitlines()[-1] == "[] []"
+
+
+def run(words: tuple[str, ...], url: str) -> dict[str, object]:
+    [answer] = at_once(words, url, times=1)
+    return answer
+
+
+def at_once(words: tuple[str, ...], url: str, *, times: int) -> list[dict[str, object]]:
+    """The same command in several processes at once; each must end well."""
+    with many((*COMMAND, *words, "--json"), environment_of(url), times) as processes:
+        ended = [process.communicate(timeout=PATIENCE_S) for process in processes]
+    codes = [process.returncode for process in processes]
+    assert codes == [0] * times, [stderr for _, stderr in ended]
+    return [json.loads(stdout) for stdout, _ in ended]
+
+
+@contextmanager
+def many(
+    command: tuple[str, ...], env: Mapping[str, str], times: int
+) -> Iterator[list[subprocess.Popen[str]]]:
+    processes = [
+        subprocess.Popen(
+            command, env=dict(env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(times)
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait(PATIENCE_S)
+
+
+def query(url: str, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def wait_until(url: str, count: str) -> None:
+    """Until the count is not 0: the other process got that far."""
+    give_up = time.monotonic() + PATIENCE_S
+    while query(url, count) == [(0,)]:
+        assert time.monotonic() < give_up, count
+        time.sleep(0.01)

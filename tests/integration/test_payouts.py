@@ -1,0 +1,801 @@
+"""Paying: once, what was approved, and never called failed when nobody knows."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from support_agent.domain.approvals import Choice, Decision, signed
+from support_agent.domain.audit import AuditEvent
+from support_agent.domain.errors import OrdersUnavailable, PaymentOutcomeUnknown, RequestNotFound
+from support_agent.domain.orders import OrderStatus
+from support_agent.domain.people import Proof
+from support_agent.domain.refunds import AttemptStatus, RefundRequest, RequestStatus, fingerprint
+from support_agent.domain.signing import KeyRing
+from support_agent.ports.payments import GatewayStatus
+from support_agent.services.payouts import IN_FLIGHT
+from support_agent.services.refunds import decision_facts, state_facts
+from support_agent.testing.gateway import Act, GatewaySimulator
+from tests.heart import (
+    asker,
+    assert_sound,
+    attack,
+    books_of,
+    change_approver,
+    change_order,
+    change_policy,
+    change_request,
+    dispute,
+    events,
+    notices,
+    open_shop_with,
+    problems,
+    simulator,
+    tasks,
+)
+from tests.kit import Shop
+
+S = RequestStatus
+WRITTEN_APPROVED = "status = 'APPROVED', version = 2, approved_until = '2026-12-01 00:00:00.000000'"
+
+
+@pytest.fixture
+def gateway() -> GatewaySimulator:
+    return simulator()
+
+
+@pytest.fixture
+async def shop(shop_url: str, gateway: GatewaySimulator) -> AsyncIterator[Shop]:
+    """The sample shop with the scriptable gateway."""
+    payments = {"timeout_seconds": 0.05}
+    parts = {"gateway": gateway}
+    async with open_shop_with(shop_url, overrides=parts, payments=payments) as opened:
+        yield opened
+
+
+async def approved(shop: Shop, order_id: str = "A100", *by: str, **arguments) -> RefundRequest:
+    """A request that a person approved and nobody paid yet."""
+    customer = arguments.pop("customer", "C001")
+    request = await shop.filed(order_id, customer=customer, **arguments)
+    for name in by or ("lan",):
+        await shop.container.approvals().approve(request.id, by=await shop.approver(name))
+    return await shop.request(request.id)
+
+
+async def pay(shop: Shop, request: RefundRequest) -> RefundRequest:
+    return await shop.container.payouts().pay(request.id)
+
+
+async def attempts(shop: Shop, request: RefundRequest):
+    return await shop.read(lambda tx: tx.attempts.of(request.id))
+
+
+async def balance(shop: Shop, order_id: str = "A100") -> tuple[int, int]:
+    """(reserved, refunded) of the order."""
+    payments = (await books_of(shop, order_id)).payments
+    return (
+        sum(payment.reserved_minor for payment in payments),
+        sum(payment.refunded_minor for payment in payments),
+    )
+
+
+class TestPaid:
+    async def test_once_with_the_key_of_request_and_attempt(self, shop: Shop, gateway):
+        request = await approved(shop)
+
+        paid = await pay(shop, request)
+        again = await pay(shop, request)
+        await shop.container.payouts().pay_due()
+        await shop.container.payouts().reconcile()
+
+        assert paid == again
+        assert paid.status is S.REFUNDED
+        (sent,) = gateway.sent
+        assert sent.key == f"refund:{request.id}:1"
+        assert (sent.amount_minor, sent.currency) == (250_000, "VND")
+        assert sent.gateway_payment_id == "led_A100_1"
+        assert await balance(shop) == (0, 250_000)
+        (told,) = await notices(shop, request.conversation_id)
+        assert "Đã hoàn 250.000\u00a0₫ cho đơn A100" in told
+        await assert_sound(shop)
+
+    async def test_minor_units_are_sent_as_they_are(self, shop: Shop, gateway):
+        """Cases rows 16, 17, 23: dong have no hundredth, cents do, and 1 is 1."""
+        await shop.filed("A300", customer="C003", amount=5_000)
+        dollars = await approved(shop, "A600", "huong", customer="C006")
+        await pay(shop, dollars)
+        await shop.filed("A102", amount=1)
+
+        assert [(sent.amount_minor, sent.currency) for sent in gateway.sent] == [
+            (5_000, "VND"),
+            (4_500, "USD"),
+            (1, "VND"),
+        ]
+
+    async def test_by_several_workers_at_once_still_once(self, shop: Shop, gateway):
+        request = await approved(shop)
+
+        results = await asyncio.gather(*(pay(shop, request) for _ in range(5)))
+
+        assert {result.status for result in results} <= {S.REFUNDED, S.PAYING}
+        assert len(gateway.sent) == 1
+        assert len(await attempts(shop, request)) == 1
+        await assert_sound(shop)
+
+    async def test_what_is_not_approved_is_handed_back_as_it_is(self, shop: Shop, gateway):
+        waiting = await shop.filed("A100")
+
+        assert await pay(shop, waiting) == waiting
+        assert gateway.sent == []
+
+    async def test_an_unknown_request_is_not_found(self, shop: Shop):
+        with pytest.raises(RequestNotFound):
+            await shop.container.payouts().pay("req_none")
+
+    async def test_a_gift_card_goes_back_to_the_gift_card(self, shop: Shop, gateway):
+        request = await approved(shop, "A601", "lan", customer="C006")
+
+        assert (await pay(shop, request)).status is S.REFUNDED
+        assert gateway.sent[0].gateway_payment_id == "led_A601_1"
+
+
+class TestNotPaid:
+    @pytest.mark.parametrize("act", [Act.DECLINE, Act.FAIL])
+    async def test_positive_evidence_fails_it_and_releases(self, shop: Shop, gateway, act):
+        request = await approved(shop)
+        gateway.will(act)
+
+        failed = await pay(shop, request)
+
+        assert failed.status is S.FAILED
+        assert await balance(shop) == (0, 0)
+        (attempt,) = await attempts(shop, request)
+        assert (attempt.status, attempt.error_code) == (AttemptStatus.FAILED, "declined")
+        assert len(await tasks(shop, "payout_problem")) == 1
+        assert "không thực hiện được" in (await notices(shop, request.conversation_id))[0]
+        await assert_sound(shop)
+
+    async def test_the_order_is_as_it_was_and_may_be_asked_for_again(self, shop: Shop, gateway):
+        """Cases row 13."""
+        gateway.will(Act.DECLINE)
+        await pay(shop, await approved(shop))
+
+        order = await shop.container.orders().get("A100")
+        assert order.status is OrderStatus.DELIVERED
+        assert (await shop.quote("A100")).quotes[0].amount_minor == 250_000
+
+    async def test_a_decline_gives_the_caps_back(self, shop: Shop, gateway):
+        await change_policy(shop, auto_per_customer_day=200_000)
+        gateway.will(Act.DECLINE)
+        assert (await shop.filed("A102")).status is S.FAILED
+
+        assert (await shop.filed("A103")).status is S.REFUNDED
+
+
+class TestUnknown:
+    @pytest.mark.parametrize(
+        ("act", "executed"),
+        [
+            (Act.LOSE_REQUEST, False),
+            (Act.LOSE_ANSWER, True),
+            (Act.HANG_BEFORE, False),
+            (Act.HANG_AFTER, True),
+        ],
+    )
+    async def test_silence_is_in_doubt_and_never_a_failure(
+        self, shop: Shop, gateway, act, executed
+    ):
+        """Cases row 9."""
+        request = await approved(shop)
+        gateway.will(act)
+
+        unclear = await pay(shop, request)
+
+        assert unclear.status is S.IN_DOUBT
+        assert await balance(shop) == (250_000, 0)
+        (told,) = await notices(shop, request.conversation_id)
+        assert "chưa xác định" in told
+        assert "thất bại" not in told
+        assert "đã hoàn" not in told.lower()
+        assert len(gateway.refunds) == executed
+        await assert_sound(shop)
+
+    @pytest.mark.parametrize("act", [Act.LOSE_ANSWER, Act.HANG_AFTER])
+    async def test_reconciling_finds_it_by_its_key_and_sends_nothing(
+        self, shop: Shop, gateway, act
+    ):
+        """Cases rows 1 and 2."""
+        request = await approved(shop)
+        gateway.will(act)
+        await pay(shop, request)
+
+        (settled,) = await shop.container.payouts().reconcile()
+
+        assert settled.status is S.REFUNDED
+        assert len(gateway.sent) == len(gateway.refunds) == 1
+        assert await balance(shop) == (0, 250_000)
+        assert await shop.container.payouts().reconcile() == ()
+        assert "Đã hoàn" in (await notices(shop, request.conversation_id))[-1]
+        await assert_sound(shop)
+
+    async def test_what_the_gateway_does_not_know_stays_in_doubt(self, shop: Shop, gateway):
+        """Cases row 8: no clock turns doubt into a failure, and nothing is sent again."""
+        request = await approved(shop)
+        gateway.will(Act.LOSE_REQUEST)
+        await pay(shop, request)
+        shop.clock.advance(timedelta(hours=25))
+
+        (still,) = await shop.container.payouts().reconcile()
+        await shop.container.payouts().pay_due()
+
+        assert still.status is S.IN_DOUBT
+        assert len(gateway.sent) == 1
+        assert await balance(shop) == (250_000, 0)
+        assert len(await notices(shop, request.conversation_id)) == 1
+
+    async def test_doubt_can_neither_be_cancelled_nor_expires(self, shop: Shop, gateway):
+        request = await approved(shop)
+        gateway.will(Act.LOSE_ANSWER)
+        await pay(shop, request)
+        shop.clock.advance(timedelta(days=30))
+
+        refused = await shop.say(
+            "huỷ yêu cầu",
+            {"tool": "cancel_refund", "arguments": {"request_id": request.id}},
+            {"answer": "Vâng."},
+            conversation=request.conversation_id,
+        )
+
+        assert refused.steps[0].calls[0].observation.error_code == "ALREADY_PAYING"
+        assert await shop.write(shop.container.life().expire_due) == ()
+
+    async def test_an_answer_about_another_amount_goes_to_a_person(self, shop: Shop, gateway):
+        request = await approved(shop)
+        gateway.will(Act.MISMATCH)
+
+        odd = await pay(shop, request)
+
+        assert odd.status is S.MANUAL_REVIEW
+        assert await balance(shop) == (250_000, 0)
+        assert (await attempts(shop, request))[0].error_code == "AMOUNT_MISMATCH"
+        assert len(await tasks(shop, "payout_problem")) == 1
+        await assert_sound(shop)
+
+    async def test_a_key_known_with_other_parameters_goes_to_a_person(self, shop: Shop, gateway):
+        request = await approved(shop)
+        gateway.will(Act.REFUSE_KEY)
+
+        assert (await pay(shop, request)).status is S.MANUAL_REVIEW
+        assert await balance(shop) == (250_000, 0)
+
+
+class TestPending:
+    """Cases rows 6 and 7."""
+
+    async def test_accepted_is_not_refunded_yet_and_the_money_is_gone(self, shop: Shop, gateway):
+        request = await approved(shop, amount=210_000)
+        gateway.will(Act.PENDING)
+
+        pending = await pay(shop, request)
+
+        assert pending.status is S.PROVIDER_PENDING
+        assert await balance(shop) == (210_000, 0)
+        assert (
+            "đang được cổng thanh toán xử lý" in (await notices(shop, request.conversation_id))[0]
+        )
+        assert (await shop.quote("A100", amount=40_001)).quotes == ()
+        assert await pay(shop, request) == pending
+        assert len(gateway.sent) == 1
+
+    @pytest.mark.parametrize(
+        ("word", "status", "counters"),
+        [
+            (GatewayStatus.SUCCEEDED, S.REFUNDED, (0, 250_000)),
+            (GatewayStatus.FAILED, S.FAILED, (0, 0)),
+            (GatewayStatus.CANCELED, S.FAILED, (0, 0)),
+            (GatewayStatus.PENDING, S.PROVIDER_PENDING, (250_000, 0)),
+        ],
+    )
+    async def test_reconciling_learns_how_it_ended(
+        self, shop: Shop, gateway, word, status, counters
+    ):
+        request = await approved(shop)
+        gateway.will(Act.PENDING)
+        await pay(shop, request)
+        gateway.settle(f"refund:{request.id}:1", word)
+
+        (settled,) = await shop.container.payouts().reconcile()
+
+        assert settled.status is status
+        assert await balance(shop) == counters
+        await assert_sound(shop)
+
+
+class TestInFlight:
+    """PAYING: the attempt is committed, and some process may be waiting for the answer."""
+
+    async def test_a_fresh_attempt_is_left_to_its_process(self, shop: Shop, gateway):
+        request = await self._stuck(shop, gateway, Act.HANG_BEFORE)
+
+        (still,) = await shop.container.payouts().reconcile()
+
+        assert still.status is S.PAYING
+        assert await notices(shop, request.conversation_id) == []
+
+    async def test_an_old_one_that_is_unknown_is_in_doubt(self, shop: Shop, gateway):
+        request = await self._stuck(shop, gateway, Act.HANG_BEFORE)
+        shop.clock.advance(IN_FLIGHT + timedelta(seconds=1))
+
+        (unclear,) = await shop.container.payouts().reconcile()
+        (still,) = await shop.container.payouts().reconcile()
+
+        assert unclear.status is still.status is S.IN_DOUBT
+        assert len(gateway.sent) == 1
+        assert len(await notices(shop, request.conversation_id)) == 1
+        await assert_sound(shop)
+
+    async def test_one_that_is_known_is_settled_at_once(self, shop: Shop, gateway):
+        await self._stuck(shop, gateway, Act.HANG_AFTER)
+
+        (settled,) = await shop.container.payouts().reconcile()
+
+        assert settled.status is S.REFUNDED
+        await assert_sound(shop)
+
+    async def test_an_answer_that_comes_after_all_is_believed(self, shop: Shop, gateway):
+        request = await self._stuck(shop, gateway, Act.HANG_BEFORE)
+        shop.clock.advance(IN_FLIGHT + timedelta(seconds=1))
+        await shop.container.payouts().reconcile()
+        attempt = (await attempts(shop, request))[0]
+        payouts = shop.container.payouts()
+
+        await payouts._send(attempt, notify=True)
+
+        assert (await shop.request(request.id)).status is S.REFUNDED
+        await assert_sound(shop)
+
+    async def _stuck(self, shop: Shop, gateway, act: Act) -> RefundRequest:
+        """The process that was paying is gone, between the call and its answer."""
+        request = await approved(shop)
+        gateway.will(act)
+        paying = asyncio.create_task(pay(shop, request))
+        await gateway.hangs.wait()
+        paying.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await paying
+        assert (await shop.request(request.id)).status is S.PAYING
+        return request
+
+
+class TestDue:
+    async def test_approved_and_not_tried_is_paid_later(self, shop: Shop, gateway):
+        gateway.unreachable = True
+        request = await approved(shop)
+        with pytest.raises(PaymentOutcomeUnknown):
+            await pay(shop, request)
+        assert (await shop.request(request.id)).status is S.APPROVED
+        gateway.unreachable = False
+
+        (paid,) = await shop.container.payouts().pay_due()
+
+        assert paid.status is S.REFUNDED
+        await assert_sound(shop)
+
+    @pytest.mark.parametrize("error", [OrdersUnavailable("down"), RuntimeError("a bug")])
+    async def test_one_that_cannot_be_paid_does_not_hold_up_the_others(
+        self, shop_url: str, gateway, error: Exception
+    ):
+        async with open_shop_with(shop_url, overrides={"gateway": gateway}) as shop:
+            first = await approved(shop)
+            second = await approved(shop, "A205", "lan", customer="C002")
+
+        class Orders:
+            """Does not answer about A100."""
+
+            def __init__(self, orders) -> None:
+                self.orders = orders
+
+            async def get(self, order_id: str):
+                if order_id == "A100":
+                    raise error
+                return await self.orders.get(order_id)
+
+        async with open_shop_with(shop_url) as plain:
+            parts = {"gateway": gateway, "orders": Orders(plain.container.orders())}
+            async with open_shop_with(shop_url, overrides=parts) as shop:
+                paid = await shop.container.payouts().pay_due()
+
+                assert [request.id for request in paid] == [second.id]
+                assert (await shop.request(first.id)).status is S.APPROVED
+
+    async def test_one_that_cannot_be_reconciled_does_not_hold_up_the_others(
+        self, shop: Shop, gateway
+    ):
+        for order_id, customer in (("A100", "C001"), ("A205", "C002")):
+            request = await approved(shop, order_id, "lan", customer=customer)
+            gateway.will(Act.LOSE_ANSWER)
+            await pay(shop, request)
+        find, asked = gateway.find, []
+
+        async def silent_once(instruction):
+            asked.append(instruction)
+            if len(asked) == 1:
+                raise PaymentOutcomeUnknown("reset")
+            return await find(instruction)
+
+        gateway.find = silent_once
+
+        (settled,) = await shop.container.payouts().reconcile()
+
+        assert settled.order_id == "A205"
+
+    async def test_an_approval_not_used_in_time_is_void(self, shop: Shop, gateway):
+        request = await approved(shop)
+        shop.clock.advance(timedelta(hours=72, seconds=1))
+
+        expired = await pay(shop, request)
+
+        assert expired.status is S.EXPIRED
+        assert gateway.sent == []
+        assert await balance(shop) == (0, 0)
+        assert "hết hạn" in (await notices(shop, request.conversation_id))[0]
+        await assert_sound(shop)
+
+    async def test_the_last_second_still_pays(self, shop: Shop):
+        request = await approved(shop)
+        shop.clock.advance(timedelta(hours=72))
+
+        assert (await pay(shop, request)).status is S.REFUNDED
+
+
+@pytest.mark.parametrize(("order_id", "amount"), [("A602", 180_000), ("A603", 640_000)])
+async def test_what_no_gateway_can_send_becomes_a_persons_task(
+    shop: Shop, gateway, order_id: str, amount: int
+):
+    """Cash on delivery and bank transfer."""
+    request = await approved(shop, order_id, "lan", customer="C006")
+
+    by_hand = await pay(shop, request)
+
+    assert by_hand.status is S.MANUAL_REVIEW
+    assert gateway.sent == []
+    assert await balance(shop, order_id) == (amount, 0)
+    (task,) = await tasks(shop, "pay_by_hand")
+    assert task.subject == request.id
+    await assert_sound(shop)
+
+
+async def test_cash_is_not_paid_by_hand_once_it_is_disputed(shop: Shop):
+    request = await approved(shop, "A602", "lan", customer="C006")
+    await dispute(shop, "A602")
+
+    assert (await pay(shop, request)).status is S.PENDING_APPROVAL
+    assert await tasks(shop, "pay_by_hand") == []
+
+
+class TestWorseSinceTheApproval:
+    """Back to a person, in a new round in which the old decision no longer counts."""
+
+    async def test_a_dispute_at_the_shop(self, shop: Shop, gateway):
+        """Cases row 25."""
+        request = await approved(shop)
+        await dispute(shop, "A100")
+
+        await self._back(shop, gateway, request, "DISPUTED")
+
+    async def test_a_dispute_at_the_gateway(self, shop: Shop, gateway):
+        request = await approved(shop)
+        gateway.dispute("led_A100_1")
+
+        await self._back(shop, gateway, request, "DISPUTED")
+
+    async def test_another_account(self, shop: Shop, gateway):
+        request = await approved(shop)
+        gateway.move_to_account("led_A100_1", "somebody-elses")
+
+        await self._back(shop, gateway, request, "PAYMENT_FROZEN")
+
+    async def test_another_mode(self, shop: Shop, gateway):
+        request = await approved(shop)
+        state = gateway.payment_state
+
+        async def live(instruction):
+            return replace(await state(instruction), livemode=True)
+
+        gateway.payment_state = live
+
+        await self._back(shop, gateway, request, "PAYMENT_FROZEN")
+
+    async def test_a_payment_the_gateway_does_not_know(self, shop: Shop, gateway):
+        request = await approved(shop)
+        gateway._payments.clear()
+
+        await self._back(shop, gateway, request, "PAYMENT_FROZEN")
+
+    async def test_refunds_our_books_do_not_explain(self, shop: Shop, gateway):
+        request = await approved(shop)
+        gateway.refund_outside("led_A100_1", 1)
+
+        await self._back(shop, gateway, request, "PAYMENT_FROZEN")
+
+    async def test_a_cancelled_order(self, shop: Shop, gateway):
+        request = await approved(shop)
+        await change_order(shop, "A100", status=OrderStatus.CANCELLED)
+
+        await self._back(shop, gateway, request, "ORDER_CANCELLED")
+
+    async def test_an_order_that_became_another_customers(self, shop: Shop, gateway):
+        request = await approved(shop)
+        await change_order(shop, "A100", customer_id="C002")
+
+        await self._back(shop, gateway, request, "STATUS_UNKNOWN")
+
+    @pytest.mark.parametrize("change", [{"disabled": True}, {"person_id": "P-OTHER"}])
+    async def test_an_approver_who_may_no_longer_decide(self, shop: Shop, gateway, change):
+        request = await approved(shop)
+        await change_approver(shop, "lan", **change)
+
+        await self._back(shop, gateway, request, "APPROVER_DISABLED")
+
+    async def test_a_tier_lowered_since(self, shop: Shop, gateway):
+        request = await approved(shop)
+        await change_policy(shop, auto=100, levels=[200_000, 20_000_000])
+
+        await self._back(shop, gateway, request, "ABOVE_AUTO_LIMIT", next_by="huong")
+
+    async def test_a_top_limit_lowered_since(self, shop: Shop, gateway):
+        request = await approved(shop)
+        await change_policy(shop, auto=100, levels=[200_000, 249_999])
+
+        back = await pay(shop, request)
+
+        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
+
+    async def test_four_eyes_from_less_than_before(self, shop: Shop, gateway):
+        request = await approved(shop)
+        await change_policy(shop, four_eyes_from=250_000)
+
+        back = await pay(shop, request)
+
+        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
+        assert (await events(shop, "refund.pending_approval"))[0].data["reason"] == (
+            "NOT_ENOUGH_APPROVALS"
+        )
+
+    async def test_an_automatic_one_with_doubts_since(self, shop: Shop, gateway):
+        gateway.unreachable = True
+        request = await shop.filed("A102")
+        gateway.unreachable = False
+        await change_order(shop, "A102", status=OrderStatus.UNKNOWN)
+
+        back = await pay(shop, request)
+
+        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
+        assert gateway.sent == []
+        await assert_sound(shop)
+
+    async def _back(
+        self, shop: Shop, gateway, request: RefundRequest, reason: str, next_by: str = "lan"
+    ) -> None:
+        back = await pay(shop, request)
+        again = await pay(shop, request)
+
+        assert back == again
+        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
+        assert back.version == request.version + 1
+        assert gateway.sent == []
+        assert await balance(shop) == (250_000, 0)
+        (event,) = await events(shop, "refund.pending_approval")
+        assert event.data["reason"] == reason
+        await assert_sound(shop)
+        # Whoever writes the status back finds no decision that counts in this round.
+        change_request(shop, request.id, "status = 'APPROVED'")
+        assert (await pay(shop, request)).status is S.APPROVED
+        assert gateway.sent == []
+
+
+async def test_in_a_new_round_the_same_person_decides_again(shop: Shop, gateway):
+    request = await approved(shop)
+    order = await shop.container.orders().get("A100")
+    await dispute(shop, "A100")
+    await pay(shop, request)
+    await change_order(shop, "A100", payments=order.payments)
+
+    by = await shop.approver("lan")
+    await shop.container.approvals().approve(request.id, by=by)
+    paid = await pay(shop, request)
+
+    assert paid.status is S.REFUNDED
+    decisions = await shop.read(lambda tx: tx.decisions.of(request.id))
+    assert [decision.round for decision in decisions] == [1, 2]
+    await assert_sound(shop)
+
+
+async def test_refunds_of_ours_that_are_still_open_are_explained(shop: Shop, gateway):
+    """Two parts of one payment: the first is in doubt at us and executed at the gateway."""
+    gateway.will(Act.LOSE_ANSWER)
+    first = await shop.filed("A100", amount=200_000)
+    second = await approved(shop, amount=50_000)
+
+    assert first.status is S.IN_DOUBT
+    assert (await pay(shop, second)).status is S.REFUNDED
+    await shop.container.payouts().reconcile()
+    assert await balance(shop) == (0, 250_000)
+    await assert_sound(shop)
+
+
+class TestForged:
+    """Who can write the database can neither approve nor pay, and not unnoticed."""
+
+    async def test_a_status_written_by_hand_is_not_paid(self, shop: Shop, gateway):
+        request = await shop.filed("A100")
+        change_request(shop, request.id, WRITTEN_APPROVED)
+
+        await self._refused(shop, gateway, request)
+
+    async def test_one_of_two_approvals_is_not_enough(self, shop: Shop, gateway):
+        request = await approved(shop, "A303", "huong", customer="C003")
+        change_request(shop, request.id, "status = 'APPROVED', version = 2")
+
+        await self._refused(shop, gateway, request)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "amount_minor = 200000",
+            "destination = 'ledger:shop-main:led_A200_1'",
+            "gateway_payment_id = 'led_A200_1'",
+            "account = 'somebody-elses'",
+            "required_level = 0",
+            "approvals_needed = 0 + 2",
+            "customer_id = 'C002'",
+            "order_id = 'A200'",
+            "method = 'WALLET'",
+            "approved_until = '2027-01-01 00:00:00.000000'",
+            "round = 2",
+        ],
+    )
+    async def test_a_record_changed_after_the_decision_is_not_paid(
+        self, shop: Shop, gateway, change: str
+    ):
+        request = await approved(shop)
+        change_request(shop, request.id, change)
+
+        await self._refused(shop, gateway, request)
+
+    async def test_a_changed_fingerprint_does_not_help(self, shop: Shop, gateway):
+        request = await approved(shop)
+        less = replace(request, amount_minor=200_000)
+        change_request(
+            shop, request.id, f"amount_minor = 200000, fingerprint = '{fingerprint(less)}'"
+        )
+
+        await self._refused(shop, gateway, request)
+
+    @pytest.mark.parametrize("how", ["cancelled", "rejected", "expired"])
+    async def test_an_end_undone_by_hand_is_not_paid(self, shop: Shop, gateway, how: str):
+        """The old approval still verifies; the history says that it was taken back."""
+        if how == "rejected":
+            request = await shop.filed("A303", customer="C003")
+            for name, decide in (
+                ("huong", shop.container.approvals().approve),
+                ("tuan", shop.container.approvals().reject),
+            ):
+                await decide(request.id, by=await shop.approver(name))
+        else:
+            request = await approved(shop)
+        if how == "cancelled":
+            who = asker("C001", request.conversation_id)
+            await shop.write(lambda tx: shop.container.life().cancel(tx, request.id, who))
+        if how == "expired":
+            shop.clock.advance(timedelta(days=4))
+            await shop.write(shop.container.life().expire_due)
+        assert (await shop.request(request.id)).status.lower() == how
+        change_request(shop, request.id, WRITTEN_APPROVED)
+
+        await self._refused(shop, gateway, request)
+
+    async def test_a_refund_paid_already_is_not_paid_again(self, shop: Shop, gateway):
+        request = await approved(shop, amount=210_000)
+        await pay(shop, request)
+        attack(shop.url, "DELETE FROM refund_attempts")
+        change_request(shop, request.id, WRITTEN_APPROVED)
+
+        assert (await pay(shop, request)).status is S.APPROVED
+        assert len(gateway.sent) == 1
+
+    async def test_a_reserve_taken_off_the_books_is_not_paid(self, shop: Shop, gateway):
+        request = await approved(shop)
+        attack(shop.url, "DELETE FROM ledger_entries WHERE account_kind = 'payment'")
+
+        await self._refused(shop, gateway, request)
+
+    @pytest.mark.parametrize("key_id", ["test", "other"])
+    async def test_a_decision_forged_without_the_key_is_not_paid(
+        self, shop: Shop, gateway, key_id: str
+    ):
+        """With everything around it: status, decision and an event of the history."""
+        request = await shop.filed("A100")
+        await forge_approval(shop, request, KeyRing(keys=((key_id, b"a guess" * 5),)))
+
+        await self._refused(shop, gateway, request)
+
+    async def test_an_approval_of_another_request_is_not_an_approval_of_this(
+        self, shop: Shop, gateway
+    ):
+        other = await approved(shop, "A205", "lan", customer="C002")
+        await pay(shop, other)
+        request = await shop.filed("A100")
+        change_request(shop, request.id, WRITTEN_APPROVED)
+        attack(
+            shop.url,
+            (
+                "UPDATE refund_decisions SET request_id = ? WHERE request_id = ?",
+                (request.id, other.id),
+            ),
+        )
+
+        await self._refused(shop, gateway, request)
+
+    async def _refused(self, shop: Shop, gateway, request: RefundRequest) -> None:
+        for _ in range(3):  # ticks
+            await shop.container.payouts().pay_due()
+            await shop.container.payouts().reconcile()
+
+        assert request.id not in {sent.request_id for sent in gateway.sent}
+        assert (await shop.request(request.id)).status is S.APPROVED
+        (event,) = await events(shop, "payout.refused")
+        assert event.subject == request.id
+        (task,) = await tasks(shop, "payout_refused")
+        assert task.subject == request.id
+        mismatches = await shop.read(lambda tx: tx.books.check())
+        assert await problems(shop) + mismatches != ()
+
+
+async def forge_approval(shop: Shop, request: RefundRequest, keys: KeyRing) -> None:
+    """Write what an approval by lan would have written, signed with other keys."""
+    now = shop.clock.now()
+    decision = signed(
+        Decision(
+            id="dec_forged",
+            request_id=request.id,
+            round=request.round,
+            choice=Choice.APPROVE,
+            level=1,
+            person_id="P-LAN",
+            name="lan",
+            proof=Proof.TOKEN,
+            fingerprint=request.fingerprint,
+            amount_minor=request.amount_minor,
+            currency=request.currency,
+            limit_minor=2_000_000,
+            note=None,
+            at=now,
+        ),
+        keys,
+    )
+    forged = replace(
+        request,
+        status=S.APPROVED,
+        version=request.version + 1,
+        approved_until=now + timedelta(hours=72),
+    )
+    event = AuditEvent(
+        action="refund.approved",
+        actor=await shop.approver("lan"),
+        subject=request.id,
+        at=now,
+        data={**state_facts(forged), **decision_facts(decision)},
+    )
+
+    def write(tx) -> None:
+        tx.decisions.add(decision)
+        tx.requests.move(
+            request, S.APPROVED, round=request.round, approved_until=forged.approved_until
+        )
+        tx.audit._keys = keys
+        tx.audit.append(event)
+
+    await shop.write(write)

@@ -1,0 +1,63 @@
+"""What a newcomer's machine relies on: the lock file, CI and the hooks."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def locked() -> dict[str, str]:
+    """Version by name."""
+    pins = re.findall(r"^([A-Za-z0-9._-]+)==([^ \\]+)(?: ; [^\\]+)? \\$", LOCK, re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def test_every_line_of_the_lock_is_a_pin_or_a_hash_and_no_address():
+    for line in LOCK.splitlines():
+        assert re.fullmatch(
+            r"[a-z0-9._-]+==[A-Za-z0-9.+!]+( ; [^\\/]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?",
+            line,
+        ), line
+
+
+def test_every_pin_has_hashes():
+    blocks = re.split(r"\n(?=[a-z])", LOCK)
+
+    assert len(blocks) == len(locked())
+    assert all("--hash=sha256:" in block for block in blocks)
+
+
+def declared() -> list[str]:
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    every = [*PROJECT["project"]["dependencies"], *(one for extra in extras for one in extra)]
+    build = PROJECT["build-system"]["requires"]
+    return [text for text in (*every, *build) if not text.startswith("support-agent")]
+
+
+@pytest.mark.parametrize("text", declared())
+def test_what_the_project_declares_is_locked_at_a_version_it_accepts(text):
+    needed = Requirement(text)
+
+    assert needed.specifier.contains(locked()[canonicalize_name(needed.name)], prereleases=True)
+
+
+def test_ci_can_be_run():
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_the_hooks_are_local_and_of_the_locked_tools():
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+
+    assert [repository["repo"] for repository in config["repos"]] == ["local"]
+    for hook in config["repos"][0]["hooks"]:
+        assert hook["language"] == "system"
+        assert hook["entry"].startswith(".venv/bin/")
