@@ -115,7 +115,12 @@ class Shop:
         )
 
     async def quote(
-        self, order_id: str, *, customer: str = "C001", conversation: str | None = None, **arguments: Any
+        self,
+        order_id: str,
+        *,
+        customer: str = "C001",
+        conversation: str | None = None,
+        **arguments: Any,
     ) -> TurnResult:
         """A turn in which the model quotes; `result.quotes` is empty when it was refused."""
         call = {"tool": "quote_refund", "arguments": {"order_id": order_id, **arguments}}
@@ -180,9 +185,7 @@ def copy_database(template: Path, path: Path) -> str:
 
 
 @asynccontextmanager
-async def open_shop(
-    url: str, *, now: datetime = TODAY, **sections: Any
-) -> AsyncIterator[Shop]:
+async def open_shop(url: str, *, now: datetime = TODAY, **sections: Any) -> AsyncIterator[Shop]:
     """The shop of a seeded database, with a scripted model and a clock that stands still."""
     clock, model = FixedClock(now), RelayModel()
     overrides = {"clock": clock, "model": model}
@@ -195,5 +198,3 @@ async def seed(url: str, policy: str = "standard", what: SampleShop | None = Non
         settings_for(url), overrides={"clock": FixedClock(TODAY)}
     ) as container:
         await container.seeding().run(what or sample(policy))
-
-

@@ -14,6 +14,7 @@ from support_agent.domain.conversation import Assurance
 from support_agent.domain.errors import (
     ConfigurationError,
     InvalidArguments,
+    NotFound,
     Refused,
     SupportAgentError,
     UnknownTool,
@@ -249,6 +250,8 @@ def observed(output: ToolOutput) -> Observation:
 def refused(error: Exception, language: Language) -> Observation:
     """An error as an observation. The one table from errors to observations."""
     match error:
+        case NotFound():
+            code, text = error.code, error.sentence(language)
         case Refused():
             code, text = str(error.reason), error.sentence(language)
         case TimeoutError():

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from support_agent.settings import Settings
 
 TOKEN_NAME = "SUPPORT_AGENT_APPROVER_TOKEN"  # noqa: S105 - the variable's name
+DONE = {"approve": "approved", "reject": "rejected"}
 COLUMNS = (
     Column(title="ID"),
     Column(title="ORDER"),
@@ -178,7 +179,7 @@ def _tell(outcome: _Outcome, decision: str, *, as_json: bool) -> None:
         print_json(request_object(request) | about | {"payout_error": error})
         return
     proof = f" (proof: {outcome.proof})" if outcome.proof is Proof.ASSERTED else ""
-    say(f"{decision} by {outcome.name}{proof}: request {request.id} is {request.status}")
+    say(f"{DONE[decision]} by {outcome.name}{proof}: request {request.id} is {request.status}")
     say(f"{money(request)} for order {request.order_id} of customer {request.customer_id}")
     if trouble is not None:
         say(f"approved; the payout will be tried again by tick: {trouble}")

@@ -63,7 +63,9 @@ def add(
     name: Name,
     *,
     person: Annotated[str, typer.Option("--person", help="Whose approver this is.", metavar="ID")],
-    level: Annotated[int, typer.Option("--level", min=1, max=HIGHEST_LEVEL)],
+    level: Annotated[
+        int, typer.Option("--level", min=1, max=HIGHEST_LEVEL, help="As the policy names levels.")
+    ],
     limit: Annotated[
         list[str],
         typer.Option("--limit", help="Highest total of an order; repeat it.", metavar="VND=AMOUNT"),

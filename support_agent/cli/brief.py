@@ -162,7 +162,9 @@ def _people_facts(brief: "Brief", language: Language) -> list[tuple[str, str]]:
     request = brief.request
     why = [("why a person", text) for text in _why(brief, language)[:1]]
     why += [("", text) for text in _why(brief, language)[1:]]
-    needed = f"level {request.required_level}, {request.approvals_needed} different person(s)"
+    persons = request.approvals_needed
+    who = "one person" if persons == 1 else f"{persons} different persons"
+    needed = f"level {request.required_level}, {who}"
     facts = [*why, ("needed", needed)]
     if request.status is RequestStatus.PENDING_APPROVAL:
         facts.append(("may decide", ", ".join(brief.deciders) or "nobody: no authority reaches"))

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from support_agent.ports.storage import Transaction
     from support_agent.settings import Settings
 
+PROOFS = {
+    "token": "approvers prove who they are by a token",
+    "asserted": "approvers are believed by name, on a demo database only",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -52,7 +57,7 @@ def _of_settings(settings: "Settings") -> Iterator[Finding]:
         yield Finding(name="database", ok=False, detail=str(error))
     fixed = f"fixed at {settings.clock.now}" if settings.clock.now else "this machine's"
     yield Finding(name="clock", detail=fixed)
-    yield Finding(name="proof", detail=f"approvers are proved by {settings.approvals.proof}")
+    yield Finding(name="proof", detail=PROOFS[settings.approvals.proof])
     yield Finding(name="payments", detail=settings.payments.kind)
 
 

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from support_agent.cli.exits import ExitCode, code_of
 from support_agent.cli.output import print_json, say, say_body
 from support_agent.domain.errors import InvalidInput, SupportAgentError
+from support_agent.logging import configure
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +28,8 @@ class CommandLine(TyperGroup):
         windows_expand_args: bool = True,  # noqa: FBT001, FBT002 - typer's signature
         **extra: Any,  # noqa: ANN401 - typer's signature
     ) -> Any:  # noqa: ANN401 - typer's signature
+        # Until the settings are read: structlog's own default writes to stdout, with variables.
+        configure(format="console", level="warning")
         words = list(sys.argv[1:] if args is None else args)
 
         def work() -> object:
@@ -82,7 +85,8 @@ def guarded(work: Callable[[], object], *, as_json: bool) -> int:
 
 def tell_error(error: SupportAgentError, *, as_json: bool) -> None:
     """An error with the data it carries."""
-    _tell(error.code, str(error), vars(error), as_json=as_json)
+    data = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+    _tell(error.code, str(error), data, as_json=as_json)
 
 
 def _tell(code: str, message: str, data: Mapping[str, object], *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from support_agent.domain.text import visible
 
 LINE = 4_000  # characters of one printed line
 BODY = 20_000  # characters of a text over several lines
-CELL = 48  # characters of one table cell
+CELL = 80  # characters of one table cell
 WIDEST = 2_000  # columns of a table; the terminal wraps what it cannot show
 
 _NOT_PLAIN_ASCII = re.compile(r"[^\x20-\x7e]")
@@ -122,18 +122,18 @@ def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
         )
     for row in rows:
         # Text, because a str would be read as markup.
-        table.add_row(*(Text(cell, no_wrap=True, overflow="ignore") for cell in row))
+        table.add_row(*(Text(cell) for cell in row))
     # Wider than the window rather than cut: an id has to be whole to be copied.
-    Console(width=WIDEST).print(table)
+    Console(width=WIDEST, height=len(rows)).print(table)  # both, or a dumb terminal has 80
 
 
 def print_box(title: str, texts: Sequence[str]) -> None:
-    """Foreign text in a box of its own, so that it cannot pass for a computed fact."""
-    bodies = [visible(text, LINE, keep_newlines=True) for text in texts]
+    """Foreign texts in a box of their own, where none can pass for a computed fact or another."""
+    bodies = [visible(text, LINE) for text in texts]
     if not at_terminal():
         say(title)
-        for line in "\n".join(bodies).split("\n"):
-            _write(f"  | {line}", None)
+        for body in bodies:
+            _write(f"  | {body}", None)
         return
     from rich.console import Console  # noqa: PLC0415 - only a terminal pays for rich
     from rich.panel import Panel  # noqa: PLC0415

@@ -1,6 +1,7 @@
 """`refunds`: every request there is, taking one back, and putting the books right."""
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,8 +29,9 @@ from support_agent.cli.views import (
 )
 from support_agent.domain.approvals import Decision
 from support_agent.domain.errors import RequestNotFound
+from support_agent.domain.money import format_money
 from support_agent.domain.refunds import Attempt, RefundRequest, RequestStatus
-from support_agent.ports.storage import Mismatch, RequestFilter, Transaction
+from support_agent.ports.storage import BookTotal, Mismatch, RequestFilter, Transaction
 
 if TYPE_CHECKING:
     from support_agent.container import Container
@@ -175,17 +177,37 @@ def reconcile(*, as_json: Json = False) -> None:
 def check(*, as_json: Json = False) -> None:
     """Compare every balance with the sum of its ledger entries; exit code 1 when one differs."""
 
-    async def work(container: "Container") -> tuple[Mismatch, ...]:
-        return await container.database().read(lambda tx: tx.books.check())
+    async def work(container: "Container") -> tuple[tuple[Mismatch, ...], tuple[BookTotal, ...]]:
+        return await container.database().read(lambda tx: (tx.books.check(), tx.books.totals()))
 
-    mismatches = run(work)
+    mismatches, totals = run(work)
     if as_json:
-        print_json({"ok": not mismatches, "mismatches": [mismatch_object(m) for m in mismatches]})
+        print_json(
+            {
+                "ok": not mismatches,
+                "mismatches": [mismatch_object(m) for m in mismatches],
+                "totals": [asdict(total) for total in totals],
+            }
+        )
     else:
+        for total in totals:
+            say(total_line(total))
         say("the books balance" if not mismatches else "the books do not balance:")
         for mismatch in mismatches:
             say(mismatch_line(mismatch))
     raise typer.Exit(ExitCode.REFUSED if mismatches else ExitCode.DONE)
+
+
+def total_line(total: BookTotal) -> str:
+    """What the payments of a currency add up to."""
+    sums = (
+        ("captured", total.captured_minor),
+        ("reserved", total.reserved_minor),
+        ("refunded", total.refunded_minor),
+        ("charged back", total.charged_back_minor),
+    )
+    parts = [f"{name} {format_money(amount, total.currency)}" for name, amount in sums]
+    return f"{', '.join(parts)}; {total.entries} ledger entries"
 
 
 def mismatch_object(mismatch: Mismatch) -> dict[str, object]:

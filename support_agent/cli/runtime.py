@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from support_agent.domain.people import Principal, PrincipalKind, Proof
+from support_agent.logging import configure
 
 if TYPE_CHECKING:
     from support_agent.container import Container
@@ -15,7 +16,6 @@ T = TypeVar("T")
 
 def ready() -> "Settings":
     """The settings of this process, with logging set up as they say."""
-    from support_agent.logging import configure  # noqa: PLC0415 - not for --help
     from support_agent.settings import load_settings  # noqa: PLC0415 - not for --help
 
     settings = load_settings()

@@ -66,10 +66,12 @@ def _object(number: int, recorded: RecordedCall) -> dict[str, object]:
 
 
 def arguments_of(call: ToolCall) -> object:
-    """The arguments as an object where they are one, as the model's text where not."""
+    """The arguments as an object where they are one that JSON can carry, else the model's text."""
     try:
         arguments = json.loads(call.arguments) if call.arguments.strip() else {}
-    except ValueError:
+        # Python reads NaN, 1e999 and depths that it would not write again.
+        json.dumps({"steps": [{"arguments": arguments}]}, allow_nan=False)
+    except (ValueError, RecursionError):
         return call.arguments
     return arguments if isinstance(arguments, dict) else call.arguments
 

@@ -49,35 +49,45 @@ class NotFound(SupportAgentError):
 
     code = "NOT_FOUND"
     kind: ClassVar[str] = "object"
+    kind_vi: ClassVar[str] = "mục"
 
     def __init__(self, identifier: str) -> None:
         super().__init__(f"there is no {self.kind} {identifier!r}")
         self.identifier = identifier
 
+    def sentence(self, language: Language) -> str:
+        """The same in the customer's language."""
+        return f"Không có {self.kind_vi} {self.identifier!r}." if language == "vi" else f"{self}."
+
 
 class OrderNotFound(NotFound):
     code = "ORDER_NOT_FOUND"
     kind = "order"
+    kind_vi = "đơn hàng"
 
 
 class CustomerNotFound(NotFound):
     code = "CUSTOMER_NOT_FOUND"
     kind = "customer"
+    kind_vi = "khách hàng"
 
 
 class QuoteNotFound(NotFound):
     code = "QUOTE_NOT_FOUND"
     kind = "quote"
+    kind_vi = "báo giá"
 
 
 class RequestNotFound(NotFound):
     code = "REQUEST_NOT_FOUND"
     kind = "refund request"
+    kind_vi = "yêu cầu hoàn tiền"
 
 
 class ConversationNotFound(NotFound):
     code = "CONVERSATION_NOT_FOUND"
     kind = "conversation"
+    kind_vi = "cuộc trò chuyện"
 
 
 class RunNotFound(NotFound):

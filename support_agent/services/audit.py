@@ -115,10 +115,12 @@ def _compare_requests(tx: Transaction, history: _History, problems: list[str]) -
         for request in page.data:
             fingerprints[request.id] = fingerprint(request)
             facts = history.requests.get(request.id)
-            row = state_facts(request) | {"fingerprint": fingerprints[request.id]}
+            same = facts is not None and all(
+                facts.get(key) == value for key, value in state_facts(request).items()
+            )
             if facts is None:
                 problems.append(f"request {request.id!r} has no history")
-            elif any(facts.get(key) != value for key, value in row.items()):
+            elif not same or fingerprints[request.id] != request.fingerprint:
                 problems.append(f"request {request.id!r} is not what its history says")
         cursor = page.next_cursor
         if cursor is None:

@@ -79,8 +79,7 @@ class ConversationDesk:
         conversation = tx.conversations.get(conversation_id)
         if conversation is None:
             return None
-        bound = (conversation.channel, conversation.account, conversation.customer_id)
-        if bound == (binding.channel, binding.account, binding.customer_id):
+        if is_bound_to(conversation, binding):
             return conversation
         tx.audit.append(
             AuditEvent(
@@ -95,3 +94,19 @@ class ConversationDesk:
 
     def _missing(self, conversation_id: str) -> Conversation:
         raise ConversationNotFound(conversation_id)
+
+
+def is_bound_to(conversation: Conversation, binding: Binding) -> bool:
+    """Whether the binding is exactly the one the conversation was opened with."""
+    bound = (
+        conversation.channel,
+        conversation.account,
+        conversation.external_contact,
+        conversation.customer_id,
+    )
+    return bound == (
+        binding.channel,
+        binding.account,
+        binding.external_contact,
+        binding.customer_id,
+    )

@@ -74,7 +74,7 @@ def test_an_approval_is_paid_at_once_and_shows_how_it_was_proved(cli):
 
     first, second = cli("approvals", "approve", request, "--as", "lan").stdout.splitlines()
 
-    assert first == f"approve by lan (proof: asserted): request {request} is REFUNDED"
+    assert first == f"approved by lan (proof: asserted): request {request} is REFUNDED"
     assert second == "250.000\u00a0₫ for order A100 of customer C001"
     assert cli.json("refunds", "show", request)["status"] == "REFUNDED"
 

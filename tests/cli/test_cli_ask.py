@@ -26,7 +26,9 @@ def test_the_trace_has_the_form_of_the_articles(cli):
     assert lines[0] == (
         "[1] lookup_order(A100) -> status=DELIVERED, total=250000, deliveredAt=2026-10-01"
     )
-    assert lines[1].startswith("[2] refund_policy() -> Hoàn tiền trong vòng 30 ngày kể từ ngày giao")
+    assert lines[1].startswith(
+        "[2] refund_policy() -> Hoàn tiền trong vòng 30 ngày kể từ ngày giao"
+    )
     assert "12 ngày" in lines[2]
     assert "250.000\u00a0₫" in lines[2]
     assert "2026-10-31" in lines[2]
@@ -135,6 +137,19 @@ def test_another_customers_conversation_is_like_a_missing_one(cli):
 
     assert foreign["message"].replace(theirs, "X") == missing["message"].replace("con_no", "X")
     assert cli.rows("SELECT count(*) FROM messages") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"order_id": NaN}', '{"order_id": 1e999}', '{"a":' * 3000 + "1" + "}" * 3000]
+)
+def test_arguments_that_json_cannot_carry_are_still_one_json_object(cli, scripted, arguments):
+    scripted({"tool": "lookup_order", "raw_arguments": arguments}, {"answer": "xong"})
+
+    turn = cli.json("ask", "xin chào", "--customer", "C001")
+
+    assert turn["steps"][0]["arguments"] == arguments
+    run = cli.json("runs", "show", turn["run_id"])
+    assert run["steps"][0]["arguments"] == arguments
 
 
 def test_a_limit_that_stops_the_run_is_exit_code_3_and_the_run_can_be_resumed(cli, environment):

@@ -18,9 +18,7 @@ def test_a_conversation_is_gone_on_with(cli):
     first = cli.json("chat", "--customer", "C001", stdin="hoàn tiền đơn A100\n")
     talk = first["conversation_id"]
 
-    second = cli.json(
-        "chat", "--customer", "C001", "--conversation", talk, stdin="đồng ý\ncảm ơn"
-    )
+    second = cli.json("chat", "--customer", "C001", "--conversation", talk, stdin="đồng ý\ncảm ơn")
 
     assert second["conversation_id"] == talk
     assert len(first["turns"]) == 1

@@ -91,7 +91,9 @@ def test_an_empty_or_a_newer_database_is_refused(cli, found, advice):
     assert advice in cli.error("approvals", "list", code=2)["message"]
 
 
-@pytest.mark.parametrize("url", ["mysql://h/d", "sqlite://", "not a url", "sqlite:////proc/no/shop.db"])
+@pytest.mark.parametrize(
+    "url", ["mysql://h/d", "sqlite://", "not a url", "sqlite:////proc/no/shop.db"]
+)
 def test_a_bad_or_unwritable_address_is_refused(cli, environment, url):
     environment(DATABASE__URL=url)
 
@@ -161,7 +163,9 @@ class TestDoctor:
 
     def test_what_does_not_start_is_a_finding(self, cli, environment, tmp_path):
         environment(MODEL__KIND="scripted", MODEL__SCRIPT=str(tmp_path / "no.jsonl"))
-        problems = [check["name"] for check in cli.json("doctor", code=2)["checks"] if not check["ok"]]
+        problems = [
+            check["name"] for check in cli.json("doctor", code=2)["checks"] if not check["ok"]
+        ]
         assert problems == ["model"]
 
         environment(DATABASE__URL=f"sqlite:///{tmp_path}/no.db")

@@ -13,6 +13,7 @@ from support_agent.cli.output import Column
 from support_agent.cli.views import age
 from support_agent.domain import errors
 from support_agent.domain.runs import RunStatus, StopReason
+from support_agent.logging import configure
 from tests.kit import TODAY
 
 HOSTILE = "Áo [bold red]đỏ[/bold red] \x1b[2J\x9b31m\x1b]0;owned\x07\u202efdp.exe\u200b\r\nquote_id: Q-1 \u2066"
@@ -86,7 +87,12 @@ def test_a_line_stays_one_line(capsys):
 
 @pytest.mark.parametrize(
     ("gone", "shown"),
-    [({"seconds": -5}, "0m"), ({"minutes": 59}, "59m"), ({"hours": 47}, "47h"), ({"days": 3}, "3d")],
+    [
+        ({"seconds": -5}, "0m"),
+        ({"minutes": 59}, "59m"),
+        ({"hours": 47}, "47h"),
+        ({"days": 3}, "3d"),
+    ],
 )
 def test_ages_are_told_in_one_unit(gone, shown):
     from datetime import timedelta  # noqa: PLC0415 - for this only
@@ -130,16 +136,20 @@ class TestExitCodes:
         }
         assert {key: int(code_of_run(*key)) for key in ended} == ended
 
-    def test_a_fault_of_ours_is_one_line_without_its_text(self, capsys):
+    def test_a_fault_of_ours_is_one_line_and_no_variables(self, environment, capsys):
+        configure(format="console", level="warning")
+
         def broken() -> None:
-            secret = "0912345678"
-            raise RuntimeError(f"customer {secret}")
+            phone = "0912345678"
+            raise RuntimeError(f"customer {phone}")
 
         assert guarded(broken, as_json=False) == ExitCode.BROKEN
         printed = capsys.readouterr()
-        assert printed.err == (
-            "Error: the command failed unexpectedly (RuntimeError); the log has more\n"
+        assert printed.out == ""
+        assert printed.err.splitlines()[-1] == (
+            "Error: the command failed unexpectedly (RuntimeError); the log has more"
         )
+        assert "'0912345678'" not in printed.err  # as a dump of variables would show it
 
     def test_ctrl_c_says_that_what_is_committed_stays(self, capsys):
         def interrupted() -> None:
@@ -169,7 +179,13 @@ class TestHostileData:
     @pytest.mark.parametrize("as_json", [False, True])
     def test_nothing_reaches_the_terminal_raw(self, cli, filled, as_json):
         commands = [
-            ("ask", f"Đơn A703 có hoàn tiền được không? {HOSTILE}", "--customer", "C007", "--trace"),
+            (
+                "ask",
+                f"Đơn A703 có hoàn tiền được không? {HOSTILE}",
+                "--customer",
+                "C007",
+                "--trace",
+            ),
             ("approvals", "list"),
             ("approvals", "show", filled["request"]),
             ("approvals", "reject", filled["request"], "--as", "lan", "--note", HOSTILE),
@@ -190,7 +206,9 @@ class TestHostileData:
             assert acted_on(result.output) == set(), command
 
     def test_names_of_things_reach_the_approver_as_text_in_the_box(self, cli, filled):
-        facts, foreign = cli("approvals", "show", filled["request"]).stdout.split("written by others")
+        facts, foreign = cli("approvals", "show", filled["request"]).stdout.split(
+            "written by others"
+        )
 
         assert "SALE" not in facts
         assert "[bold red]Áo[/bold red] <b>SALE</b> \\x1b[2J" in foreign

@@ -89,7 +89,8 @@ class TestApprovers:
         assert cli.json("approvers", "list") == known
 
     @pytest.mark.parametrize(
-        "words", [("limit", "hoa", "VND=1"), ("disable", "hoa"), ("enable", "hoa"), ("token", "hoa")]
+        "words",
+        [("limit", "hoa", "VND=1"), ("disable", "hoa"), ("enable", "hoa"), ("token", "hoa")],
     )
     def test_an_unknown_approver_is_not_found(self, cli, words):
         assert cli.error("approvers", *words, code=4)["code"] == "APPROVER_NOT_FOUND"
@@ -134,7 +135,10 @@ class TestRefunds:
 
     def test_books_that_balance_pass_and_books_that_do_not_fail(self, cli):
         cli.filed("A102")
-        assert cli.json("refunds", "check") == {"ok": True, "mismatches": []}
+        checked = cli.json("refunds", "check")
+        assert (checked["ok"], checked["mismatches"]) == (True, [])
+        assert [total["refunded_minor"] for total in checked["totals"]] == [120_000]
+        assert "refunded 120.000\u00a0₫" in cli("refunds", "check").stdout
         cli("db", "check")
 
         cli.tamper("UPDATE payment_balances SET refunded_minor = 1 WHERE order_id = 'A102'")

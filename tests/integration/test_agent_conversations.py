@@ -2,11 +2,13 @@
 
 import asyncio
 import unicodedata
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pytest
 
 from support_agent.agent.history import turns_of
+from support_agent.agent.turns import Incoming
 from support_agent.domain.errors import ConversationBusy, ConversationNotFound, InvalidInput
 from support_agent.domain.refunds import RequestStatus
 from support_agent.domain.runs import CallTools, StopReason, ToolCall
@@ -24,7 +26,7 @@ from tests.agent_kit import (
     take,
     told,
 )
-from tests.kit import Shop
+from tests.kit import Shop, binding_of
 
 ANSWER = {"answer": "Vâng."}
 CARD = "4111 1111 1111 1111"
@@ -297,6 +299,27 @@ async def test_another_customers_conversation_is_as_good_as_none(shop: Shop):
     assert rows(shop.url, "SELECT * FROM messages") == before
     events = rows(shop.url, "SELECT count(*) FROM audit_events WHERE action = 'access.denied'")
     assert events == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("channel", "web"),
+        ("account", "other"),
+        ("external_contact", "else"),
+        ("customer_id", "C002"),
+    ],
+)
+async def test_a_conversation_opens_only_to_the_binding_it_was_made_with(
+    shop: Shop, part: str, value: str
+):
+    mine = await shop.say("Xin chào")
+    other = replace(binding_of("C001"), **{part: value})
+
+    with pytest.raises(ConversationNotFound):
+        await shop.container.agent().take(
+            Incoming(text="Alo?", binding=other, conversation_id=mine.conversation_id)
+        )
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ async def test_a_hanging_tool_is_cut_and_told_and_not_tried_again(shop_url: str)
 
 async def test_a_hanging_tool_is_cut_at_the_deadline_and_the_next_ones_do_not_start(shop_url: str):
     after, writing = Reading(name="after"), Writing(lambda tx, c: None)
-    limits = {"run_seconds": 0.2, "tool_seconds": 60}
+    limits = {"run_seconds": 0.5, "tool_seconds": 60}
     async with open_agent(
         shop_url, tools=[Reading(forever), after, writing], limits=limits
     ) as shop:

@@ -149,8 +149,9 @@ def attack(url: str, *statements: sa.Executable) -> None:
             for name in sqlite_triggers():
                 raw.exec_driver_sql(f"DROP TRIGGER {name}")
         else:
-            for name in postgres_triggers():
-                raw.exec_driver_sql(f"DROP TRIGGER {name} ON {name.removesuffix('_append_only')}")
+            for name, made in postgres_triggers().items():
+                table = made.split(" ON ")[1].split()[0]
+                raw.exec_driver_sql(f"DROP TRIGGER {name} ON {table}")
         for statement in statements:
             raw.execute(statement)
 

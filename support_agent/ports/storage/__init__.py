@@ -1,6 +1,14 @@
 """The storage port: transactions whose guards are methods; SQL stays in the adapter."""
 
-from support_agent.ports.storage.books import Books, CapKey, CapScope, Mismatch, Posting, Shortage
+from support_agent.ports.storage.books import (
+    Books,
+    BookTotal,
+    CapKey,
+    CapScope,
+    Mismatch,
+    Posting,
+    Shortage,
+)
 from support_agent.ports.storage.database import Database, Transaction
 from support_agent.ports.storage.people import Installation, People, Policies, StoredPolicy
 from support_agent.ports.storage.requests import (
@@ -17,6 +25,7 @@ from support_agent.ports.storage.trail import Audit, Outbox, Task, Tasks
 __all__ = [
     "Attempts",
     "Audit",
+    "BookTotal",
     "Books",
     "CapKey",
     "CapScope",

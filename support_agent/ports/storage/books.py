@@ -58,6 +58,18 @@ class Mismatch:
     ledger: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookTotal:
+    """What the payments of one currency add up to, in minor units, and how many entries made it."""
+
+    currency: str
+    captured_minor: int
+    reserved_minor: int
+    refunded_minor: int
+    charged_back_minor: int
+    entries: int
+
+
 class Books(Protocol):
     """Rows are taken in the order order -> lines -> payment -> caps, by every caller.
 
@@ -103,4 +115,8 @@ class Books(Protocol):
 
     def check(self) -> tuple[Mismatch, ...]:
         """Every counter that differs from the sum of its entries; empty is good."""
+        ...
+
+    def totals(self) -> tuple[BookTotal, ...]:
+        """Sums over the payments we keep books of, by currency."""
         ...

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -29,27 +30,29 @@ def tool_call(arguments: str, name: str = "lookup_order") -> ToolCall:
 
 
 @pytest.mark.parametrize(
-    ("budget", "reason"),
+    ("spent", "changed", "reason"),
     [
-        (Budget(limits=limits()), None),
-        (Budget(limits=limits(), steps=7), None),
-        (Budget(limits=limits(), steps=8), StopReason.MAX_STEPS),
-        (Budget(limits=limits(), usage=Usage(input_tokens=600, output_tokens=399)), None),
-        (
-            Budget(limits=limits(), usage=Usage(input_tokens=600, output_tokens=400)),
-            StopReason.TOKEN_BUDGET,
-        ),
-        (Budget(limits=limits(), usage=Usage(cost_micros=10**9)), None),
-        (Budget(limits=limits(max_cost_micros=10), usage=Usage(cost_micros=9)), None),
-        (
-            Budget(limits=limits(max_cost_micros=10), usage=Usage(cost_micros=10)),
-            StopReason.COST_BUDGET,
-        ),
-        (Budget(limits=limits(), started=time.monotonic() - 61), StopReason.DEADLINE),
+        ({}, {}, None),
+        ({"steps": 7}, {}, None),
+        ({"steps": 8}, {}, StopReason.MAX_STEPS),
+        ({"usage": Usage(input_tokens=600, output_tokens=399)}, {}, None),
+        ({"usage": Usage(input_tokens=600, output_tokens=400)}, {}, StopReason.TOKEN_BUDGET),
+        ({"usage": Usage(cost_micros=10**9)}, {}, None),
+        ({"usage": Usage(cost_micros=9)}, {"max_cost_micros": 10}, None),
+        ({"usage": Usage(cost_micros=10)}, {"max_cost_micros": 10}, StopReason.COST_BUDGET),
     ],
 )
-def test_a_limit_is_spent_when_it_is_reached(budget: Budget, reason: StopReason | None):
-    assert budget.spent() is reason
+def test_a_limit_is_spent_when_it_is_reached(
+    spent: dict[str, Any], changed: dict[str, Any], reason: StopReason | None
+):
+    # Made here and not in the table: a budget's time runs from its making.
+    assert Budget(limits=limits(**changed), **spent).spent() is reason
+
+
+def test_time_is_spent_when_the_run_has_had_its_seconds():
+    budget = Budget(limits=limits(), started=time.monotonic() - 61)
+
+    assert budget.spent() is StopReason.DEADLINE
 
 
 def test_nothing_may_take_longer_than_what_is_left():

@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support_agent.agent.history import INTERRUPTED, step_turns, turns_of
@@ -94,6 +94,7 @@ def at_the_start_of(messages: list[Message], steps: list[RunStep], seq: int):
     return earlier, [step for step in steps if step.run_id in begun]
 
 
+@settings(deadline=None)
 @given(conversations())
 def test_the_view_of_a_later_moment_starts_with_that_of_an_earlier_one(stored):
     messages, steps = stored
@@ -106,6 +107,7 @@ def test_the_view_of_a_later_moment_starts_with_that_of_an_earlier_one(stored):
             assert isinstance(earlier[-1], CustomerTurn)
 
 
+@settings(deadline=None)
 @given(conversations())
 def test_a_run_that_goes_on_sees_what_it_saw_and_its_new_steps(stored):
     """The loop appends a step's calls and results; reading them back must give the same."""
@@ -120,6 +122,7 @@ def test_a_run_that_goes_on_sees_what_it_saw_and_its_new_steps(stored):
         assert turns_of(begun, before + own[:count], ZONE) == view
 
 
+@settings(deadline=None)
 @given(conversations())
 def test_every_call_stands_with_exactly_its_own_results(stored):
     turns = turns_of(*stored, ZONE)

@@ -23,7 +23,7 @@ from support_agent.adapters.db.tables.books import (
     PaymentBalance,
 )
 from support_agent.domain.refunds import LedgerKind
-from support_agent.ports.storage.books import Mismatch
+from support_agent.ports.storage.books import BookTotal, Mismatch
 
 ORDERS = table_of(OrderBalance)
 LINES = table_of(LineBalance)
@@ -133,3 +133,28 @@ def _mismatches(table: _Counters, row: sa.RowMapping) -> Iterator[Mismatch]:
         stored, ledger = int(row[f"{column.name}_stored"]), int(row[f"{column.name}_ledger"])
         if stored != ledger:
             yield Mismatch(account=account, counter=column.name, stored=stored, ledger=ledger)
+
+
+def book_totals(connection: sa.Connection) -> tuple[BookTotal, ...]:
+    """Sums over all payments, and the number of ledger entries, by currency."""
+    columns = ("captured_minor", "reserved_minor", "refunded_minor", "charged_back_minor")
+    sums = [sa.func.sum(PAYMENTS.c[column]).label(column) for column in columns]
+    entries = (
+        sa.select(sa.func.count())
+        .select_from(ENTRIES)
+        .where(ENTRIES.c.currency == PAYMENTS.c.currency)
+        .scalar_subquery()
+    )
+    found = connection.execute(
+        sa.select(PAYMENTS.c.currency, *sums, entries.label("entries"))
+        .group_by(PAYMENTS.c.currency)
+        .order_by(PAYMENTS.c.currency)
+    ).mappings()
+    return tuple(
+        BookTotal(
+            currency=row["currency"],
+            **{column: int(row[column]) for column in columns},
+            entries=row["entries"],
+        )
+        for row in found
+    )

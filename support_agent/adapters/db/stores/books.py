@@ -5,7 +5,7 @@ from datetime import date
 import sqlalchemy as sa
 
 from support_agent.adapters.db.statements import insert_new, table_of
-from support_agent.adapters.db.stores.book_check import find_mismatches
+from support_agent.adapters.db.stores.book_check import book_totals, find_mismatches
 from support_agent.adapters.db.stores.book_read import read_order
 from support_agent.adapters.db.stores.book_sync import sync_order
 from support_agent.adapters.db.stores.ledger import (
@@ -28,7 +28,7 @@ from support_agent.domain.errors import InvalidInput, ReserveMissing
 from support_agent.domain.orders import Order
 from support_agent.domain.policy import OrderBooks
 from support_agent.domain.refunds import LedgerKind
-from support_agent.ports.storage.books import CapKey, Mismatch, Posting, Shortage
+from support_agent.ports.storage.books import BookTotal, CapKey, Mismatch, Posting, Shortage
 
 ORDERS = table_of(OrderBalance)
 LINES = table_of(LineBalance)
@@ -115,6 +115,9 @@ class SqlBooks:
 
     def check(self) -> tuple[Mismatch, ...]:
         return find_mismatches(self._connection)
+
+    def totals(self) -> tuple[BookTotal, ...]:
+        return book_totals(self._connection)
 
     def _hold(self, account: Account, amount: Amount, *, currency: str) -> int | None:
         """Reserve on one row; what is reserved and refunded there now, or None without room."""

@@ -1,0 +1,54 @@
+"""Help: every command says what it does and shows how; what is not there yet is not there."""
+
+import pytest
+from typer.main import get_command
+
+from support_agent.cli.app import app
+
+
+def commands() -> dict[str, object]:
+    """Every command by its words."""
+    found = {}
+    for name, command in get_command(app).commands.items():
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            found[name] = command
+        else:
+            found |= {f"{name} {word}": leaf for word, leaf in inner.items()}
+    return found
+
+
+def test_these_are_the_commands():
+    assert set(commands()) == {
+        "ask",
+        "chat",
+        "doctor",
+        "tick",
+        *(f"approvals {word}" for word in ("list", "show", "approve", "reject")),
+        *(f"approvers {word}" for word in ("list", "add", "limit", "disable", "enable", "token")),
+        *(f"refunds {word}" for word in ("list", "show", "cancel", "reconcile", "check")),
+        *(f"conversations {word}" for word in ("list", "show")),
+        *(f"runs {word}" for word in ("list", "show", "resume")),
+        "tasks list",
+        *(f"policies {word}" for word in ("list", "show", "activate")),
+        "audit verify",
+        *(f"db {word}" for word in ("upgrade", "seed", "check")),
+    }
+
+
+@pytest.mark.parametrize("words", sorted(commands()))
+def test_each_command_explains_itself_with_an_example(cli, words):
+    shown = cli(*words.split(), "--help").stdout
+
+    assert f"  support-agent {words}" in shown.split("Examples:")[1]
+    assert "--json" in shown
+
+
+def test_without_a_word_there_is_help(cli):
+    assert "Commands:" in cli().stdout
+
+
+@pytest.mark.parametrize("words", [("aks",), ("approvals",), ("approvals", "aprove"), ("serve",)])
+def test_a_word_it_does_not_know_is_a_usage_error(cli, words):
+    assert "--help" in cli(*words, code=2).stderr
+    assert cli.error(*words, code=2)["code"] == "USAGE"
