@@ -103,6 +103,7 @@ def listed(*arguments: str) -> list[Mapping[str, Any]]:
 
 
 def newest(*arguments: str) -> str:
+    """The id of a list's first row."""
     return str(listed(*arguments)[0]["id"])
 
 
@@ -113,6 +114,7 @@ def version_of(request: str) -> str:
 
 
 def scene(title: str, what: str) -> None:
+    """A heading and what to look at."""
     narrate(f"\n{title}", bold=True)
     narrate(what)
 

@@ -77,7 +77,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """A decision and what it cost. `usage.requests` counts every attempt that reached the server."""
+    """A decision and what it cost; `usage.requests` counts every attempt that was sent."""
 
     decision: Decision
     usage: Usage

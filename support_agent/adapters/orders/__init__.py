@@ -1,0 +1,1 @@
+"""Where orders live: one file a backend."""

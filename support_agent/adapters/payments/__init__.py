@@ -1,0 +1,1 @@
+"""Payment gateways: one file each."""
