@@ -4,21 +4,26 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from support_agent.agent.turns import TurnResult
 from support_agent.container import open_container
-from support_agent.domain.audit import AuditHead
+from support_agent.domain.approvals import Choice, Decision, signed
+from support_agent.domain.audit import AuditEvent, AuditHead
 from support_agent.domain.conversation import Author
 from support_agent.domain.orders import Order
 from support_agent.domain.people import Approver, Asker, Principal, PrincipalKind, Proof
 from support_agent.domain.policy import OrderBooks, Policy
 from support_agent.domain.refunds import RefundRequest, RequestStatus
+from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import RequestFilter
 from support_agent.services.approvers import record_approver
 from support_agent.services.audit import verify
 from support_agent.services.policies import activate
+from support_agent.services.refunds import decision_facts, state_facts
+from support_agent.services.seeding import SampleShop
 from support_agent.testing.clock import FixedClock
 from support_agent.testing.gateway import GatewaySimulator
 from tests.kit import TODAY, RelayModel, Shop, binding_of, sample, settings_for
@@ -38,9 +43,15 @@ async def open_shop_with(
         yield Shop(container=container, clock=clock, model=model, url=url)
 
 
+@cache
+def sample_shop() -> SampleShop:
+    """The sample shop's files, read once."""
+    return sample()
+
+
 def simulator() -> GatewaySimulator:
     """A gateway that knows the payments of the sample shop."""
-    return GatewaySimulator(sample().orders)
+    return GatewaySimulator(sample_shop().orders)
 
 
 # What the model is told to do.
@@ -172,6 +183,53 @@ def change_request(shop: Shop, request_id: str, assignments: str) -> None:
     """Change a request's row by hand."""
     statement = f"UPDATE refund_requests SET {assignments} WHERE id = ?"  # noqa: S608 - the attack
     attack(shop.url, (statement, (request_id,)))
+
+
+async def forge_approval(shop: Shop, request: RefundRequest, keys: KeyRing) -> None:
+    """Write what an approval by lan would have written, signed with other keys."""
+    now = shop.clock.now()
+    decision = signed(
+        Decision(
+            id="dec_forged",
+            request_id=request.id,
+            round=request.round,
+            choice=Choice.APPROVE,
+            level=1,
+            person_id="P-LAN",
+            name="lan",
+            proof=Proof.TOKEN,
+            fingerprint=request.fingerprint,
+            amount_minor=request.amount_minor,
+            currency=request.currency,
+            limit_minor=2_000_000,
+            note=None,
+            at=now,
+        ),
+        keys,
+    )
+    forged = replace(
+        request,
+        status=S.APPROVED,
+        version=request.version + 1,
+        approved_until=now + timedelta(hours=72),
+    )
+    event = AuditEvent(
+        action="refund.approved",
+        actor=await shop.approver("lan"),
+        subject=request.id,
+        at=now,
+        data={**state_facts(forged), **decision_facts(decision)},
+    )
+
+    def write(tx) -> None:
+        tx.decisions.add(decision)
+        tx.requests.move(
+            request, S.APPROVED, round=request.round, approved_until=forged.approved_until
+        )
+        tx.audit._keys = keys
+        tx.audit.append(event)
+
+    await shop.write(write)
 
 
 # What is true afterwards.

@@ -17,12 +17,13 @@ from support_agent.ports.model import ModelReply, ModelRequest
 from support_agent.ports.storage import RequestFilter, Transaction
 from support_agent.services.audit import verify
 from support_agent.testing.gateway import Act, GatewaySimulator
-from tests.kit import Shop, binding_of, sample
+from tests.heart import sample_shop
+from tests.kit import Shop, binding_of
 
 S = RequestStatus
 CUSTOMERS = ("C001", "C002", "C004")
-ORDERS = tuple(order for order in sample().orders if order.customer_id in (*CUSTOMERS, "C003"))
-LIMITS = sample().policy.limits["VND"]
+ORDERS = tuple(order for order in sample_shop().orders if order.customer_id in (*CUSTOMERS, "C003"))
+LIMITS = sample_shop().policy.limits["VND"]
 
 
 @dataclass(frozen=True, slots=True)

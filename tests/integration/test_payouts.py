@@ -7,16 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from support_agent.domain.approvals import Choice, Decision, signed
-from support_agent.domain.audit import AuditEvent
 from support_agent.domain.errors import OrdersUnavailable, PaymentOutcomeUnknown, RequestNotFound
 from support_agent.domain.orders import OrderStatus
-from support_agent.domain.people import Proof
 from support_agent.domain.refunds import AttemptStatus, RefundRequest, RequestStatus, fingerprint
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.payments import GatewayStatus
 from support_agent.services.payouts import IN_FLIGHT
-from support_agent.services.refunds import decision_facts, state_facts
 from support_agent.testing.gateway import Act, GatewaySimulator
 from tests.heart import (
     asker,
@@ -29,6 +25,7 @@ from tests.heart import (
     change_request,
     dispute,
     events,
+    forge_approval,
     notices,
     open_shop_with,
     problems,
@@ -752,50 +749,3 @@ class TestForged:
         assert task.subject == request.id
         mismatches = await shop.read(lambda tx: tx.books.check())
         assert await problems(shop) + mismatches != ()
-
-
-async def forge_approval(shop: Shop, request: RefundRequest, keys: KeyRing) -> None:
-    """Write what an approval by lan would have written, signed with other keys."""
-    now = shop.clock.now()
-    decision = signed(
-        Decision(
-            id="dec_forged",
-            request_id=request.id,
-            round=request.round,
-            choice=Choice.APPROVE,
-            level=1,
-            person_id="P-LAN",
-            name="lan",
-            proof=Proof.TOKEN,
-            fingerprint=request.fingerprint,
-            amount_minor=request.amount_minor,
-            currency=request.currency,
-            limit_minor=2_000_000,
-            note=None,
-            at=now,
-        ),
-        keys,
-    )
-    forged = replace(
-        request,
-        status=S.APPROVED,
-        version=request.version + 1,
-        approved_until=now + timedelta(hours=72),
-    )
-    event = AuditEvent(
-        action="refund.approved",
-        actor=await shop.approver("lan"),
-        subject=request.id,
-        at=now,
-        data={**state_facts(forged), **decision_facts(decision)},
-    )
-
-    def write(tx) -> None:
-        tx.decisions.add(decision)
-        tx.requests.move(
-            request, S.APPROVED, round=request.round, approved_until=forged.approved_until
-        )
-        tx.audit._keys = keys
-        tx.audit.append(event)
-
-    await shop.write(write)
