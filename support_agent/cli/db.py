@@ -39,14 +39,13 @@ def upgrade(
     from support_agent.adapters.db.migrations import (  # noqa: PLC0415
         upgrade as migrate,
     )
-    from support_agent.adapters.keys import ensure_key_file  # noqa: PLC0415 - not for --help
 
     settings = ready()
     live = live or settings.profile == "prod"
     _check_keys(settings, live=live)
     result = migrate(settings.database.url, live=live)
-    made = result.kind == "demo" and settings.security.keys is None
-    key_file = ensure_key_file(settings.database.url).name if made else None
+    own_file = result.kind == "demo" and settings.security.keys is None
+    key_file = _key_file(settings, signed=result.signed) if own_file else None
     if as_json:
         about = {"from_revision": result.from_revision, "to_revision": result.to_revision}
         print_json(about | {"kind": result.kind, "key_file": key_file})
@@ -57,6 +56,24 @@ def upgrade(
     say(f"this is a {result.kind} database")
     if key_file is not None:
         say(f"signing keys are in {key_file} beside it: keep that file")
+
+
+def _key_file(settings: "Settings", *, signed: bool) -> str:
+    """The demo's key file; made only while nothing was signed, for a lost key stays lost."""
+    from support_agent.adapters.keys import (  # noqa: PLC0415 - not for --help
+        ensure_key_file,
+        load_keys,
+    )
+
+    if signed:
+        try:
+            load_keys(configured=None, database_url=settings.database.url)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                "the key file beside this database is missing or broken, and what was signed with "
+                "it cannot be signed again; restore that file, or start with a fresh database"
+            ) from error
+    return ensure_key_file(settings.database.url).name
 
 
 def _check_keys(settings: "Settings", *, live: bool) -> None:

@@ -39,6 +39,23 @@ def test_from_nothing_to_an_answer(cli, fresh):
     assert "250.000\u00a0₫" in turn["answer"]
 
 
+@pytest.mark.usefixtures("without_keys")
+def test_a_lost_key_file_is_not_replaced_once_something_was_signed(cli, fresh):
+    """A new key would make every decision and the whole audit chain look forged."""
+    cli("db", "upgrade")
+    keys = fresh.with_suffix(".keys")
+    keys.unlink()
+    cli("db", "upgrade")  # nothing was signed yet
+    cli("db", "seed")
+    keys.unlink()
+
+    error = cli.error("db", "upgrade", code=2)
+
+    assert error["code"] == "CONFIGURATION"
+    assert "restore that file" in error["message"]
+    assert not keys.exists()
+
+
 def test_a_second_upgrade_and_a_second_seed_change_nothing(cli):
     again = cli.json("db", "upgrade")
     assert again["from_revision"] == again["to_revision"]

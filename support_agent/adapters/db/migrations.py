@@ -27,6 +27,7 @@ from support_agent.adapters.db.schema import (
 )
 from support_agent.adapters.db.statements import table_of
 from support_agent.adapters.db.tables.people import InstallationRow
+from support_agent.adapters.db.tables.trail import AuditHeadRow
 from support_agent.domain.errors import ConfigurationError
 from support_agent.resources import resource_dir
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 installation = table_of(InstallationRow)
+audit_head = table_of(AuditHeadRow)
 
 # Upgrades wait for one another this long; the longest one so far takes a second.
 PATIENCE_S = 60.0
@@ -47,6 +49,7 @@ class UpgradeResult:
     from_revision: str | None
     to_revision: str
     kind: str  # demo or live, as stamped at the first upgrade
+    signed: bool  # something in it was signed already, so its keys must not be lost
 
 
 def upgrade(url: str, *, live: bool) -> UpgradeResult:
@@ -75,7 +78,8 @@ def upgrade(url: str, *, live: bool) -> UpgradeResult:
                 setting=SETTING,
             )
         after = current_revision(connection) or ""
-    return UpgradeResult(from_revision=before, to_revision=after, kind=kind)
+        signed = connection.execute(sa.select(audit_head.c.seq)).scalar_one() > 0
+    return UpgradeResult(from_revision=before, to_revision=after, kind=kind, signed=signed)
 
 
 def downgrade(url: str, revision: str) -> None:
