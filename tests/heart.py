@@ -16,7 +16,7 @@ from support_agent.domain.conversation import Author
 from support_agent.domain.orders import Order
 from support_agent.domain.people import Approver, Asker, Principal, PrincipalKind, Proof
 from support_agent.domain.policy import OrderBooks, Policy
-from support_agent.domain.refunds import RefundRequest, RequestStatus
+from support_agent.domain.refunds import Attempt, RefundRequest, RequestStatus
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import RequestFilter
 from support_agent.services.approvers import record_approver
@@ -54,9 +54,6 @@ def simulator() -> GatewaySimulator:
     return GatewaySimulator(sample_shop().orders)
 
 
-# What the model is told to do.
-
-
 def calls(tool: str, **arguments: Any) -> dict[str, Any]:
     return {"tool": tool, "arguments": arguments}
 
@@ -91,7 +88,30 @@ def observations(result: TurnResult) -> list[str]:
     return [call.observation.content for step in result.steps for call in step.calls]
 
 
-# What the shop, the policy and the approvers are changed to.
+async def approved(shop: Shop, order_id: str = "A100", *by: str, **arguments: Any) -> RefundRequest:
+    """A request that a person approved and nobody paid yet."""
+    customer = arguments.pop("customer", "C001")
+    request = await shop.filed(order_id, customer=customer, **arguments)
+    for name in by or ("lan",):
+        await shop.container.approvals().approve(request.id, by=await shop.approver(name))
+    return await shop.request(request.id)
+
+
+async def pay(shop: Shop, request: RefundRequest) -> RefundRequest:
+    return await shop.container.payouts().pay(request.id)
+
+
+async def attempts(shop: Shop, request: RefundRequest) -> tuple[Attempt, ...]:
+    return await shop.read(lambda tx: tx.attempts.of(request.id))
+
+
+async def balance(shop: Shop, order_id: str = "A100") -> tuple[int, int]:
+    """(reserved, refunded) of the order."""
+    payments = (await books_of(shop, order_id)).payments
+    return (
+        sum(payment.reserved_minor for payment in payments),
+        sum(payment.refunded_minor for payment in payments),
+    )
 
 
 async def change_order(shop: Shop, order_id: str, **changes: Any) -> Order:
@@ -230,9 +250,6 @@ async def forge_approval(shop: Shop, request: RefundRequest, keys: KeyRing) -> N
         tx.audit.append(event)
 
     await shop.write(write)
-
-
-# What is true afterwards.
 
 
 async def books_of(shop: Shop, order_id: str) -> OrderBooks:

@@ -41,7 +41,7 @@ from support_agent.services.refunds import (
     moved_meanwhile,
     posting_of,
 )
-from support_agent.services.standing import Objection, is_untouched, judge_again
+from support_agent.services.standing import Objection, is_tampered, judge_again
 from support_agent.services.terms import RefundTerms
 
 
@@ -211,7 +211,7 @@ class Approvals:
         mine = [d for d in tx.decisions.of(request.id) if d.round == request.round]
         if any(d.person_id == approver.person_id for d in mine):
             raise moved_meanwhile(tx, request.id)
-        if not is_untouched(tx, request, self._keys):
+        if is_tampered(tx, request, self._keys):
             raise DecisionRefused(Reason.RECORD_CHANGED)
         return request, approver
 

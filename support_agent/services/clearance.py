@@ -15,8 +15,8 @@ from support_agent.ports.payments import PaymentState
 from support_agent.ports.storage import RequestFilter, Transaction
 from support_agent.services.outcomes import UNSETTLED
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import holds_reserve
-from support_agent.services.standing import Objection, is_untouched, judge_again
+from support_agent.services.refunds import posting_of
+from support_agent.services.standing import Objection, is_tampered, judge_again
 
 # Money of these may be at the gateway already though our books have not settled it.
 SENT = frozenset({*UNSETTLED, RequestStatus.MANUAL_REVIEW})
@@ -38,7 +38,8 @@ class Clearance:
 
     def forgery(self, tx: Transaction, request: RefundRequest) -> Reason | None:
         """Why the record cannot be trusted: status alone moves no money."""
-        if not is_untouched(tx, request, self._keys) or not holds_reserve(tx, request):
+        reserved = tx.books.holds(posting_of(request, request.created_at))
+        if not reserved or is_tampered(tx, request, self._keys):
             return Reason.RECORD_CHANGED
         if len(self._approvals(tx, request)) < max(1, request.approvals_needed):
             return Reason.DECISION_NOT_GENUINE
@@ -63,23 +64,22 @@ class Clearance:
         automatic = any(decision.choice is Choice.AUTO for decision in approvals.values())
         if automatic and judged.verdict is Verdict.NEEDS_REVIEW:
             return Objection(reason=judged.reasons[0], facts=judged.facts)
+        # What is sent is read before what is settled: one that is settled meanwhile counts twice
+        # then and not never, so that our own refund is not taken for somebody else's.
+        sent = _sent_by_others(tx, request)
         books = tx.books.of_order(request.order_id)
         if not all(_may_still_decide(tx, decision) for decision in approvals.values()):
             return Objection(reason=Reason.APPROVER_DISABLED)
         tier = _tier_objection(request, books, policy, approvals)
         if tier is not None or request.method in PAID_BY_HAND:
             return tier
-        return self._payment_objection(tx, request, books, state)
+        return self._payment_objection(request, books, state, sent)
 
     def _approvals(self, tx: Transaction, request: RefundRequest) -> Approvals:
         return genuine_approvals(tx.decisions.of(request.id), request, self._keys)
 
     def _payment_objection(
-        self,
-        tx: Transaction,
-        request: RefundRequest,
-        books: OrderBooks,
-        state: PaymentState | None,
+        self, request: RefundRequest, books: OrderBooks, state: PaymentState | None, sent: int
     ) -> Objection | None:
         if state is None or state.account != request.account or state.livemode != self._livemode:
             return Objection(reason=Reason.PAYMENT_FROZEN)
@@ -90,7 +90,7 @@ class Clearance:
             for payment in books.payments
             if payment.payment_id == request.payment_id
         )
-        if state.refunded_minor > settled + _sent_by_others(tx, request):
+        if state.refunded_minor > settled + sent:
             return Objection(reason=Reason.PAYMENT_FROZEN)
         return None
 

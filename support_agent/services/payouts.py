@@ -1,14 +1,16 @@
 """Paying: commit the intent, call the gateway once with its key, commit what came of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TypeVar
 
 import structlog
 
 from support_agent.domain.audit import AuditEvent
 from support_agent.domain.errors import (
+    AlreadyDecided,
     IdempotencyMismatch,
     PaymentDeclined,
     PaymentError,
@@ -45,6 +47,11 @@ BATCH = 100
 # A payment this young may be on its way in another process. A courtesy, so business time will do:
 # calling it in doubt too early costs the customer a second message, and nobody any money.
 IN_FLIGHT = timedelta(minutes=5)
+
+# A person looks at what has been open for so long.
+LASTS_TOO_LONG: Mapping[RequestStatus, timedelta] = MappingProxyType(
+    {S.IN_DOUBT: timedelta(hours=1), S.PROVIDER_PENDING: timedelta(days=10)}
+)
 
 
 class Payouts:
@@ -88,9 +95,12 @@ class Payouts:
             return request
         order = await self._orders.get(request.order_id)
         state = await self._payment_state(request)
-        started = await self._database.transact(
-            lambda tx: self._begin(tx, request_id, order, state, notify=notify)
-        )
+        try:
+            started = await self._database.transact(
+                lambda tx: self._begin(tx, request_id, order, state, notify=notify)
+            )
+        except AlreadyDecided:  # somebody else moved it at the same moment
+            return await self._database.read(lambda tx: _stored(tx, request_id))
         if isinstance(started, RefundRequest):
             return started
         return await self._send(started, notify=notify)
@@ -131,11 +141,15 @@ class Payouts:
         attempt = await self._database.read(lambda tx: tx.attempts.live(request.id))
         if attempt is None:
             return request
+        age = self._clock.now() - attempt.created_at
         found = await self._ask(self._gateway.find(sent_by(attempt)))
         if found is not None:
-            return await self._outcomes.answered(attempt, found, notify=True)
-        if request.status is S.PAYING and attempt.created_at + IN_FLIGHT < self._clock.now():
-            return await self._outcomes.unknown(attempt, notify=True)
+            request = await self._outcomes.answered(attempt, found, notify=True)
+        elif request.status is S.PAYING and age > IN_FLIGHT:
+            request = await self._outcomes.unknown(attempt, notify=True)
+        if age > LASTS_TOO_LONG.get(request.status, age):
+            overdue = task_about(request, f"still_{request.status.lower()}", self._clock)
+            await self._database.transact(lambda tx: tx.tasks.add(overdue))
         return request
 
     async def _payment_state(self, request: RefundRequest) -> PaymentState | None:
@@ -162,7 +176,8 @@ class Payouts:
             return request
         forged = self._clearance.forgery(tx, request)
         if forged is not None:
-            return self._refuse(tx, request, forged)
+            now = _stored(tx, request_id)  # another worker may have moved it while we looked
+            return now if now != request else self._refuse(tx, request, forged)
         if request.approved_until is not None and self._clock.now() > request.approved_until:
             return self._life.transition(tx, request, S.EXPIRED, actor=SYSTEM, notify=notify)
         objection = self._clearance.objection(tx, request, order, state)

@@ -143,7 +143,7 @@ class RefundLife:
         """
         expired = []
         for request in tx.requests.expired(self._clock.now(), limit=EXPIRE_BATCH):
-            if holds_reserve(tx, request):
+            if tx.books.holds(posting_of(request, request.created_at)):
                 expired.append(self.transition(tx, request, S.EXPIRED, actor=SYSTEM))
             else:
                 log.error("refund.reserve_missing", refund_id=request.id)
@@ -225,13 +225,6 @@ def state_facts(request: RefundRequest) -> dict[str, str]:
 def decision_facts(decision: Decision) -> dict[str, str]:
     """What the audit says of a decision, so that one that is deleted later is missed."""
     return {"decision": decision.id, "decision_mac": decision.mac}
-
-
-def holds_reserve(tx: Transaction, request: RefundRequest) -> bool:
-    """Whether the books hold exactly this request's amount for it."""
-    taken = tx.books.of_order(request.order_id).taken_minor
-    without = tx.books.of_order(request.order_id, without_request=request.id).taken_minor
-    return taken - without == request.amount_minor
 
 
 def posting_of(request: RefundRequest, at: datetime) -> Posting:

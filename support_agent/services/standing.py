@@ -26,16 +26,22 @@ class Objection:
     facts: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def is_untouched(tx: Transaction, request: RefundRequest, keys: KeyRing) -> bool:
-    """Whether the row is what its newest audit event says, and that event is ours.
+def is_tampered(tx: Transaction, request: RefundRequest, keys: KeyRing) -> bool:
+    """Whether the row is not what its newest audit event says, or that event is not ours.
 
     Who can write the database can write a status, and can bring an old approval back by undoing a
-    cancellation. He cannot sign the event that would have to go with it.
+    cancellation. He cannot sign the event that would have to go with it. A row that somebody moved
+    while we looked is no forgery: versions only grow, so it is read again to tell the two apart.
     """
     row = tx.audit.latest_for(request.id, prefix="refund.")
-    if row is None or not holds(keys, row) or request.fingerprint != fingerprint(request):
+    as_told = (
+        row is not None
+        and holds(keys, row)
+        and all(row.event.data.get(key) == value for key, value in state_facts(request).items())
+    )
+    if as_told and request.fingerprint == fingerprint(request):
         return False
-    return all(row.event.data.get(key) == value for key, value in state_facts(request).items())
+    return tx.requests.get(request.id) == request
 
 
 def is_of(request: RefundRequest, order: Order) -> bool:

@@ -25,9 +25,6 @@ S = RequestStatus
 Patch = pytest.MonkeyPatch
 
 
-# What each guard stands for, as one small story.
-
-
 async def another_customers_order_is_not_found(shop: Shop) -> None:
     result = await shop.say("đơn A204?", calls("lookup_order", order_id="A204"), ANSWERED)
     assert error_of(result) == "ORDER_NOT_FOUND"
@@ -102,9 +99,6 @@ async def _approve(shop: Shop, request_id: str, name: str) -> str | None:
     except SupportAgentError as error:
         return error.code
     return None
-
-
-# How each guard is switched off, and nothing else.
 
 
 def owner_off(patch: Patch) -> None:

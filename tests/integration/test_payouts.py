@@ -2,33 +2,26 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from support_agent.domain.errors import OrdersUnavailable, PaymentOutcomeUnknown, RequestNotFound
 from support_agent.domain.orders import OrderStatus
-from support_agent.domain.refunds import AttemptStatus, RefundRequest, RequestStatus, fingerprint
-from support_agent.domain.signing import KeyRing
+from support_agent.domain.refunds import AttemptStatus, RefundRequest, RequestStatus
 from support_agent.ports.payments import GatewayStatus
 from support_agent.services.payouts import IN_FLIGHT
 from support_agent.testing.gateway import Act, GatewaySimulator
 from tests.heart import (
-    asker,
+    approved,
     assert_sound,
-    attack,
-    books_of,
-    change_approver,
-    change_order,
+    attempts,
+    balance,
     change_policy,
-    change_request,
     dispute,
-    events,
-    forge_approval,
     notices,
     open_shop_with,
-    problems,
+    pay,
     simulator,
     tasks,
 )
@@ -50,32 +43,6 @@ async def shop(shop_url: str, gateway: GatewaySimulator) -> AsyncIterator[Shop]:
     parts = {"gateway": gateway}
     async with open_shop_with(shop_url, overrides=parts, payments=payments) as opened:
         yield opened
-
-
-async def approved(shop: Shop, order_id: str = "A100", *by: str, **arguments) -> RefundRequest:
-    """A request that a person approved and nobody paid yet."""
-    customer = arguments.pop("customer", "C001")
-    request = await shop.filed(order_id, customer=customer, **arguments)
-    for name in by or ("lan",):
-        await shop.container.approvals().approve(request.id, by=await shop.approver(name))
-    return await shop.request(request.id)
-
-
-async def pay(shop: Shop, request: RefundRequest) -> RefundRequest:
-    return await shop.container.payouts().pay(request.id)
-
-
-async def attempts(shop: Shop, request: RefundRequest):
-    return await shop.read(lambda tx: tx.attempts.of(request.id))
-
-
-async def balance(shop: Shop, order_id: str = "A100") -> tuple[int, int]:
-    """(reserved, refunded) of the order."""
-    payments = (await books_of(shop, order_id)).payments
-    return (
-        sum(payment.reserved_minor for payment in payments),
-        sum(payment.refunded_minor for payment in payments),
-    )
 
 
 class TestPaid:
@@ -226,8 +193,11 @@ class TestUnknown:
 
         (still,) = await shop.container.payouts().reconcile()
         await shop.container.payouts().pay_due()
+        await shop.container.payouts().reconcile()
 
         assert still.status is S.IN_DOUBT
+        (task,) = await tasks(shop, "still_in_doubt")
+        assert task.subject == request.id
         assert len(gateway.sent) == 1
         assert await balance(shop) == (250_000, 0)
         assert len(await notices(shop, request.conversation_id)) == 1
@@ -303,11 +273,24 @@ class TestPending:
         await pay(shop, request)
         gateway.settle(f"refund:{request.id}:1", word)
 
+        shop.clock.advance(timedelta(days=10))
         (settled,) = await shop.container.payouts().reconcile()
 
         assert settled.status is status
         assert await balance(shop) == counters
+        assert await tasks(shop, "still_provider_pending") == []
         await assert_sound(shop)
+
+    async def test_after_ten_days_a_person_looks(self, shop: Shop, gateway):
+        request = await approved(shop)
+        gateway.will(Act.PENDING)
+        await pay(shop, request)
+        shop.clock.advance(timedelta(days=10, seconds=1))
+
+        await shop.container.payouts().reconcile()
+
+        (task,) = await tasks(shop, "still_provider_pending")
+        assert task.subject == request.id
 
 
 class TestInFlight:
@@ -470,282 +453,3 @@ async def test_cash_is_not_paid_by_hand_once_it_is_disputed(shop: Shop):
 
     assert (await pay(shop, request)).status is S.PENDING_APPROVAL
     assert await tasks(shop, "pay_by_hand") == []
-
-
-class TestWorseSinceTheApproval:
-    """Back to a person, in a new round in which the old decision no longer counts."""
-
-    async def test_a_dispute_at_the_shop(self, shop: Shop, gateway):
-        """Cases row 25."""
-        request = await approved(shop)
-        await dispute(shop, "A100")
-
-        await self._back(shop, gateway, request, "DISPUTED")
-
-    async def test_a_dispute_at_the_gateway(self, shop: Shop, gateway):
-        request = await approved(shop)
-        gateway.dispute("led_A100_1")
-
-        await self._back(shop, gateway, request, "DISPUTED")
-
-    async def test_another_account(self, shop: Shop, gateway):
-        request = await approved(shop)
-        gateway.move_to_account("led_A100_1", "somebody-elses")
-
-        await self._back(shop, gateway, request, "PAYMENT_FROZEN")
-
-    async def test_another_mode(self, shop: Shop, gateway):
-        request = await approved(shop)
-        state = gateway.payment_state
-
-        async def live(instruction):
-            return replace(await state(instruction), livemode=True)
-
-        gateway.payment_state = live
-
-        await self._back(shop, gateway, request, "PAYMENT_FROZEN")
-
-    async def test_a_payment_the_gateway_does_not_know(self, shop: Shop, gateway):
-        request = await approved(shop)
-        gateway._payments.clear()
-
-        await self._back(shop, gateway, request, "PAYMENT_FROZEN")
-
-    async def test_refunds_our_books_do_not_explain(self, shop: Shop, gateway):
-        request = await approved(shop)
-        gateway.refund_outside("led_A100_1", 1)
-
-        await self._back(shop, gateway, request, "PAYMENT_FROZEN")
-
-    async def test_a_cancelled_order(self, shop: Shop, gateway):
-        request = await approved(shop)
-        await change_order(shop, "A100", status=OrderStatus.CANCELLED)
-
-        await self._back(shop, gateway, request, "ORDER_CANCELLED")
-
-    async def test_an_order_that_became_another_customers(self, shop: Shop, gateway):
-        request = await approved(shop)
-        await change_order(shop, "A100", customer_id="C002")
-
-        await self._back(shop, gateway, request, "STATUS_UNKNOWN")
-
-    @pytest.mark.parametrize("change", [{"disabled": True}, {"person_id": "P-OTHER"}])
-    async def test_an_approver_who_may_no_longer_decide(self, shop: Shop, gateway, change):
-        request = await approved(shop)
-        await change_approver(shop, "lan", **change)
-
-        await self._back(shop, gateway, request, "APPROVER_DISABLED")
-
-    async def test_a_tier_lowered_since(self, shop: Shop, gateway):
-        request = await approved(shop)
-        await change_policy(shop, auto=100, levels=[200_000, 20_000_000])
-
-        await self._back(shop, gateway, request, "ABOVE_AUTO_LIMIT", next_by="huong")
-
-    async def test_a_top_limit_lowered_since(self, shop: Shop, gateway):
-        request = await approved(shop)
-        await change_policy(shop, auto=100, levels=[200_000, 249_999])
-
-        back = await pay(shop, request)
-
-        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
-
-    async def test_four_eyes_from_less_than_before(self, shop: Shop, gateway):
-        request = await approved(shop)
-        await change_policy(shop, four_eyes_from=250_000)
-
-        back = await pay(shop, request)
-
-        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
-        assert (await events(shop, "refund.pending_approval"))[0].data["reason"] == (
-            "NOT_ENOUGH_APPROVALS"
-        )
-
-    async def test_an_automatic_one_with_doubts_since(self, shop: Shop, gateway):
-        gateway.unreachable = True
-        request = await shop.filed("A102")
-        gateway.unreachable = False
-        await change_order(shop, "A102", status=OrderStatus.UNKNOWN)
-
-        back = await pay(shop, request)
-
-        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
-        assert gateway.sent == []
-        await assert_sound(shop)
-
-    async def _back(
-        self, shop: Shop, gateway, request: RefundRequest, reason: str, next_by: str = "lan"
-    ) -> None:
-        back = await pay(shop, request)
-        again = await pay(shop, request)
-
-        assert back == again
-        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
-        assert back.version == request.version + 1
-        assert gateway.sent == []
-        assert await balance(shop) == (250_000, 0)
-        (event,) = await events(shop, "refund.pending_approval")
-        assert event.data["reason"] == reason
-        await assert_sound(shop)
-        # Whoever writes the status back finds no decision that counts in this round.
-        change_request(shop, request.id, "status = 'APPROVED'")
-        assert (await pay(shop, request)).status is S.APPROVED
-        assert gateway.sent == []
-
-
-async def test_in_a_new_round_the_same_person_decides_again(shop: Shop, gateway):
-    request = await approved(shop)
-    order = await shop.container.orders().get("A100")
-    await dispute(shop, "A100")
-    await pay(shop, request)
-    await change_order(shop, "A100", payments=order.payments)
-
-    by = await shop.approver("lan")
-    await shop.container.approvals().approve(request.id, by=by)
-    paid = await pay(shop, request)
-
-    assert paid.status is S.REFUNDED
-    decisions = await shop.read(lambda tx: tx.decisions.of(request.id))
-    assert [decision.round for decision in decisions] == [1, 2]
-    await assert_sound(shop)
-
-
-async def test_refunds_of_ours_that_are_still_open_are_explained(shop: Shop, gateway):
-    """Two parts of one payment: the first is in doubt at us and executed at the gateway."""
-    gateway.will(Act.LOSE_ANSWER)
-    first = await shop.filed("A100", amount=200_000)
-    second = await approved(shop, amount=50_000)
-
-    assert first.status is S.IN_DOUBT
-    assert (await pay(shop, second)).status is S.REFUNDED
-    await shop.container.payouts().reconcile()
-    assert await balance(shop) == (0, 250_000)
-    await assert_sound(shop)
-
-
-class TestForged:
-    """Who can write the database can neither approve nor pay, and not unnoticed."""
-
-    async def test_a_status_written_by_hand_is_not_paid(self, shop: Shop, gateway):
-        request = await shop.filed("A100")
-        change_request(shop, request.id, WRITTEN_APPROVED)
-
-        await self._refused(shop, gateway, request)
-
-    async def test_one_of_two_approvals_is_not_enough(self, shop: Shop, gateway):
-        request = await approved(shop, "A303", "huong", customer="C003")
-        change_request(shop, request.id, "status = 'APPROVED', version = 2")
-
-        await self._refused(shop, gateway, request)
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            "amount_minor = 200000",
-            "destination = 'ledger:shop-main:led_A200_1'",
-            "gateway_payment_id = 'led_A200_1'",
-            "account = 'somebody-elses'",
-            "required_level = 0",
-            "approvals_needed = 0 + 2",
-            "customer_id = 'C002'",
-            "order_id = 'A200'",
-            "method = 'WALLET'",
-            "approved_until = '2027-01-01 00:00:00.000000'",
-            "round = 2",
-        ],
-    )
-    async def test_a_record_changed_after_the_decision_is_not_paid(
-        self, shop: Shop, gateway, change: str
-    ):
-        request = await approved(shop)
-        change_request(shop, request.id, change)
-
-        await self._refused(shop, gateway, request)
-
-    async def test_a_changed_fingerprint_does_not_help(self, shop: Shop, gateway):
-        request = await approved(shop)
-        less = replace(request, amount_minor=200_000)
-        change_request(
-            shop, request.id, f"amount_minor = 200000, fingerprint = '{fingerprint(less)}'"
-        )
-
-        await self._refused(shop, gateway, request)
-
-    @pytest.mark.parametrize("how", ["cancelled", "rejected", "expired"])
-    async def test_an_end_undone_by_hand_is_not_paid(self, shop: Shop, gateway, how: str):
-        """The old approval still verifies; the history says that it was taken back."""
-        if how == "rejected":
-            request = await shop.filed("A303", customer="C003")
-            for name, decide in (
-                ("huong", shop.container.approvals().approve),
-                ("tuan", shop.container.approvals().reject),
-            ):
-                await decide(request.id, by=await shop.approver(name))
-        else:
-            request = await approved(shop)
-        if how == "cancelled":
-            who = asker("C001", request.conversation_id)
-            await shop.write(lambda tx: shop.container.life().cancel(tx, request.id, who))
-        if how == "expired":
-            shop.clock.advance(timedelta(days=4))
-            await shop.write(shop.container.life().expire_due)
-        assert (await shop.request(request.id)).status.lower() == how
-        change_request(shop, request.id, WRITTEN_APPROVED)
-
-        await self._refused(shop, gateway, request)
-
-    async def test_a_refund_paid_already_is_not_paid_again(self, shop: Shop, gateway):
-        request = await approved(shop, amount=210_000)
-        await pay(shop, request)
-        attack(shop.url, "DELETE FROM refund_attempts")
-        change_request(shop, request.id, WRITTEN_APPROVED)
-
-        assert (await pay(shop, request)).status is S.APPROVED
-        assert len(gateway.sent) == 1
-
-    async def test_a_reserve_taken_off_the_books_is_not_paid(self, shop: Shop, gateway):
-        request = await approved(shop)
-        attack(shop.url, "DELETE FROM ledger_entries WHERE account_kind = 'payment'")
-
-        await self._refused(shop, gateway, request)
-
-    @pytest.mark.parametrize("key_id", ["test", "other"])
-    async def test_a_decision_forged_without_the_key_is_not_paid(
-        self, shop: Shop, gateway, key_id: str
-    ):
-        """With everything around it: status, decision and an event of the history."""
-        request = await shop.filed("A100")
-        await forge_approval(shop, request, KeyRing(keys=((key_id, b"a guess" * 5),)))
-
-        await self._refused(shop, gateway, request)
-
-    async def test_an_approval_of_another_request_is_not_an_approval_of_this(
-        self, shop: Shop, gateway
-    ):
-        other = await approved(shop, "A205", "lan", customer="C002")
-        await pay(shop, other)
-        request = await shop.filed("A100")
-        change_request(shop, request.id, WRITTEN_APPROVED)
-        attack(
-            shop.url,
-            (
-                "UPDATE refund_decisions SET request_id = ? WHERE request_id = ?",
-                (request.id, other.id),
-            ),
-        )
-
-        await self._refused(shop, gateway, request)
-
-    async def _refused(self, shop: Shop, gateway, request: RefundRequest) -> None:
-        for _ in range(3):  # ticks
-            await shop.container.payouts().pay_due()
-            await shop.container.payouts().reconcile()
-
-        assert request.id not in {sent.request_id for sent in gateway.sent}
-        assert (await shop.request(request.id)).status is S.APPROVED
-        (event,) = await events(shop, "payout.refused")
-        assert event.subject == request.id
-        (task,) = await tasks(shop, "payout_refused")
-        assert task.subject == request.id
-        mismatches = await shop.read(lambda tx: tx.books.check())
-        assert await problems(shop) + mismatches != ()

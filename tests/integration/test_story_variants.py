@@ -40,9 +40,6 @@ class Numbers:
     small_is_automatic: bool = True
 
 
-# The same shop with nothing named or dated as before.
-
-
 def moved(moment: Moment, by: timedelta) -> Moment:
     return moment + by
 

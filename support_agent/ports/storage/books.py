@@ -93,6 +93,10 @@ class Books(Protocol):
         """
         ...
 
+    def holds(self, posting: Posting) -> bool:
+        """Whether exactly this is reserved for the request, as one look at the ledger shows."""
+        ...
+
     def release(self, posting: Posting) -> None:
         """Give the reserve back, with the caps this request took."""
         ...

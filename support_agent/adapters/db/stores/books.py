@@ -69,6 +69,10 @@ class SqlBooks:
             write_entries(self._connection, LedgerKind.RESERVE, moves, posting=posting)
         return held[0]  # the order's row is taken first
 
+    def holds(self, posting: Posting) -> bool:
+        held = open_reserve(self._connection, posting.request_id)
+        return {a: amount for a, amount in held.items() if not _is_cap(a)} == accounts_of(posting)
+
     def release(self, posting: Posting) -> None:
         moves = self._unhold(posting, LedgerKind.RELEASE)
         write_entries(self._connection, LedgerKind.RELEASE, moves, posting=posting)
@@ -143,8 +147,7 @@ class SqlBooks:
         for account, amount in moves.items():
             self._unreserve(account, amount, kind=kind, request_id=posting.request_id)
         # Read after the rows are locked, so that two of these cannot both see the same reserve.
-        held = open_reserve(self._connection, posting.request_id)
-        if {a: amount for a, amount in held.items() if not _is_cap(a)} != moves:
+        if not self.holds(posting):
             raise ReserveMissing(posting.request_id, account=f"order {posting.order_id}")
         return moves
 
