@@ -180,7 +180,7 @@ class Container(containers.DeclarativeContainer):
     )
 
     policies: providers.Provider[PoliciesInForce] = Once(
-        PoliciesInForce, parse=providers.Object(policy_from_body)
+        PoliciesInForce, parse=providers.Object(policy_from_body), keys=keys
     )
     lookup: providers.Provider[OrderLookup] = Once(
         OrderLookup, orders=orders, database=database, clock=clock

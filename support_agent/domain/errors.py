@@ -153,6 +153,18 @@ class NotProved(NotAuthorised):
     code = "NOT_PROVED"
 
 
+class RecordChanged(NotAuthorised):
+    """A row that gives authority is not what the signed history says of it."""
+
+    code = "RECORD_CHANGED"
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(
+            f"{kind} {name!r} was changed by something else than this program, so it counts for "
+            "nothing; run: support-agent audit verify"
+        )
+
+
 class ApproverDisabled(NotAuthorised):
     code = "APPROVER_DISABLED"
 

@@ -1,6 +1,5 @@
 """The approval queue: who proves to be an approver may approve or reject a pending request."""
 
-import hashlib
 import hmac
 
 from support_agent.domain.approvals import (
@@ -33,6 +32,7 @@ from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.orders import OrderRepository
 from support_agent.ports.storage import CapKey, CapScope, Database, Transaction
+from support_agent.services.authority import check_approver, token_hash
 from support_agent.services.briefs import Brief, brief_of
 from support_agent.services.policies import PoliciesInForce
 from support_agent.services.refunds import (
@@ -43,11 +43,6 @@ from support_agent.services.refunds import (
 )
 from support_agent.services.standing import Objection, is_tampered, judge_again
 from support_agent.services.terms import RefundTerms
-
-
-def token_hash(token: str) -> str:
-    """Tokens are 256 random bits, so a plain hash is enough to store."""
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 class Approvals:
@@ -87,10 +82,9 @@ class Approvals:
         Raises:
             ApproverNotFound: no such approver.
             NotProved: the token is missing or wrong.
+            RecordChanged: the approver's row is not what the signed history says.
         """
-        approver = await self._database.read(lambda tx: tx.people.get(name))
-        if approver is None:
-            raise ApproverNotFound(name)
+        approver = await self._database.read(lambda tx: self._approver(tx, name))
         if self._proof is Proof.TOKEN:
             _check_token(approver, token)
         return Principal(
@@ -194,13 +188,18 @@ class Approvals:
         facts = decision_facts(decision)
         return self._life.transition(tx, request, RequestStatus.REJECTED, actor=by, data=facts)
 
+    def _approver(self, tx: Transaction, name: str) -> Approver:
+        approver = tx.people.get(name)
+        if approver is None:
+            raise ApproverNotFound(name)
+        check_approver(tx, approver, self._keys)
+        return approver
+
     def _checked(
         self, tx: Transaction, request_id: str, by: Principal, expect: int | None
     ) -> tuple[RefundRequest, Approver]:
         request = _stored(tx, request_id)
-        approver = tx.people.get(by.id)
-        if approver is None:
-            raise ApproverNotFound(by.id)
+        approver = self._approver(tx, by.id)
         check_may_decide(approver, request, known=tx.people.list())
         if request.status is not RequestStatus.PENDING_APPROVAL:
             raise moved_meanwhile(tx, request.id)

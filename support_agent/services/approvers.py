@@ -9,10 +9,12 @@ from support_agent.domain.people import Approver, Principal
 from support_agent.ports.clock import Clock
 from support_agent.ports.orders import OrderRepository
 from support_agent.ports.storage import Database, Transaction
-from support_agent.services.approvals import token_hash
-
-APPROVER_CHANGED = "approver.changed"
-TOKEN_SET = "approver.token_set"  # noqa: S105 - what happened, not a token
+from support_agent.services.authority import (
+    APPROVER_CHANGED,
+    TOKEN_SET,
+    authority_facts,
+    token_hash,
+)
 
 
 class Approvers:
@@ -105,15 +107,3 @@ def record_approver(tx: Transaction, approver: Approver, clock: Clock, *, by: Pr
             data=authority_facts(approver),
         )
     )
-
-
-def authority_facts(approver: Approver) -> dict[str, str]:
-    """What the audit says of an approver; `audit verify` compares the newest with the row."""
-    limits = {f"limit_{currency}": str(limit) for currency, limit in approver.limits.items()}
-    return {
-        "person": approver.person_id,
-        "level": str(approver.level),
-        "disabled": str(approver.disabled).lower(),
-        "customers": ",".join(sorted(approver.customer_ids)),
-        **limits,
-    }

@@ -8,8 +8,13 @@ from support_agent.domain.audit import GENESIS, AuditEvent, AuditHead, AuditRow,
 from support_agent.domain.refunds import fingerprint
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import RequestFilter, Transaction
-from support_agent.services.approvers import APPROVER_CHANGED, TOKEN_SET, authority_facts
-from support_agent.services.policies import POLICY_ACTIVATED
+from support_agent.services.authority import (
+    APPROVER_CHANGED,
+    POLICY_ACTIVATED,
+    TOKEN_SET,
+    authority_facts,
+    policy_facts,
+)
 from support_agent.services.refunds import state_facts
 
 PAGE = 500
@@ -59,7 +64,7 @@ class _History:
     decisions: dict[str, str] = field(default_factory=dict)  # MAC by id
     approvers: dict[str, Facts] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
-    policy: tuple[str, str, str] | None = None  # id, version, hash
+    policy: Facts | None = None
 
     def note(self, event: AuditEvent) -> None:
         data = event.data
@@ -70,7 +75,7 @@ class _History:
         elif event.action == TOKEN_SET:
             self.tokens[event.subject] = data.get("token_hash", "")
         elif event.action == POLICY_ACTIVATED:
-            self.policy = (event.subject, data.get("version", ""), data.get("hash", ""))
+            self.policy = data
         if "decision" in data:
             self.decisions[data["decision"]] = data.get("decision_mac", "")
 
@@ -159,6 +164,5 @@ def _compare_authority(tx: Transaction, history: _History, problems: list[str]) 
             problems.append(f"approver {approver.name!r} is not what its history says")
     problems += [f"approver {name!r} of the history is gone" for name in sorted(history.approvers)]
     stored = tx.policies.in_force()
-    in_force = (stored.id, str(stored.version), stored.hash) if stored else None
-    if in_force != history.policy:
+    if (policy_facts(stored) if stored else None) != history.policy:
         problems.append("the policy in force is not the one that was activated last")

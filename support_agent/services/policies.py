@@ -7,26 +7,32 @@ from support_agent.domain.audit import AuditEvent
 from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.people import Principal
 from support_agent.domain.policy import Policy
+from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import StoredPolicy, Transaction
-
-POLICY_ACTIVATED = "policy.activated"
+from support_agent.services.authority import (
+    IN_FORCE,
+    POLICY_ACTIVATED,
+    check_policy,
+    policy_facts,
+)
 
 ParsePolicy = Callable[[Mapping[str, Any]], Policy]
 
 
 class PoliciesInForce:
-    """Gives the law of the moment. A row whose body does not match its hash is not believed."""
+    """Gives the law of the moment: the last one put in force by us, with the body it had then."""
 
-    def __init__(self, *, parse: ParsePolicy) -> None:
+    def __init__(self, *, parse: ParsePolicy, keys: KeyRing) -> None:
         self._parse = parse
+        self._keys = keys
         self._parsed: dict[str, Policy] = {}
 
     def current(self, tx: Transaction) -> Policy:
         """The policy in force.
 
         Raises:
-            ConfigurationError: none is in force, or the stored body was changed.
+            ConfigurationError: none is in force, or the rows were changed by somebody else.
         """
         stored = tx.policies.in_force()
         if stored is None:
@@ -34,6 +40,7 @@ class PoliciesInForce:
                 "no refund policy is in force; run: support-agent policies activate FILE "
                 "(or support-agent db seed for the sample shop)"
             )
+        check_policy(tx, stored, self._keys)
         return self.parsed(stored)
 
     def parsed(self, stored: StoredPolicy) -> Policy:
@@ -80,24 +87,38 @@ def activate(
     clock: Clock,
     policies: PoliciesInForce,
 ) -> bool:
-    """Put a policy in force; False when it is already. Audited."""
+    """Put a policy in force; False when it is already. Audited.
+
+    Raises:
+        ConfigurationError: a known version with other contents, or one that is not valid yet.
+    """
     policies.check_file(tx, policy)
     current = tx.policies.in_force()
     if current is not None and (current.id, current.version) == (policy.id, policy.version):
         return False
     now = clock.now()
-    tx.policies.activate(
-        StoredPolicy(
-            id=policy.id,
-            version=policy.version,
-            hash=policy.hash,
-            body=body,
-            activated_at=now,
-            activated_by=by.id,
+    if policy.valid_from > now:
+        raise ConfigurationError(
+            f"policy {policy.id!r} version {policy.version} is valid from "
+            f"{policy.valid_from.isoformat()}; put it in force then, or give it an earlier date"
         )
+    stored = StoredPolicy(
+        id=policy.id,
+        version=policy.version,
+        hash=policy.hash,
+        body=body,
+        valid_from=policy.valid_from,
+        activated_at=now,
+        activated_by=by.id,
     )
-    data = {"version": str(policy.version), "hash": policy.hash}
+    tx.policies.activate(stored)
     tx.audit.append(
-        AuditEvent(action=POLICY_ACTIVATED, actor=by, subject=policy.id, at=now, data=data)
+        AuditEvent(
+            action=POLICY_ACTIVATED,
+            actor=by,
+            subject=IN_FORCE,
+            at=now,
+            data=policy_facts(stored),
+        )
     )
     return True

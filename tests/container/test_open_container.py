@@ -292,9 +292,10 @@ async def stock(shop: Shop) -> None:
             clock=shop.clock,
             policies=policies,
         )
-        tx.people.put(Approver(name="lan", person_id="P-LAN", level=1, limits={"VND": 2_000_000}))
 
     await shop.write(write)
+    lan = Approver(name="lan", person_id="P-LAN", level=1, limits={"VND": 2_000_000})
+    await shop.container.approvers().add(lan, by=SYSTEM)
     await shop.container.approvers().set_token("lan", "a token", by=SYSTEM)
 
 

@@ -19,9 +19,8 @@ from support_agent.domain.errors import (
     StaleDecision,
 )
 from support_agent.domain.orders import OrderStatus
-from support_agent.domain.people import Approver, Proof
+from support_agent.domain.people import SYSTEM, Approver, Proof
 from support_agent.domain.refunds import RefundRequest, RequestStatus
-from support_agent.services.approvals import token_hash
 from tests.heart import (
     ANSWERED,
     add_approver,
@@ -476,7 +475,7 @@ class TestProof:
     @pytest.fixture
     async def guarded(self, shop_url: str):
         async with open_shop(shop_url, approvals={"proof": "token"}) as shop:
-            await shop.write(lambda tx: tx.people.set_token("lan", token_hash("the token")))
+            await shop.container.approvers().set_token("lan", "the token", by=SYSTEM)
             yield shop
 
     @pytest.mark.parametrize("token", [None, "", "wrong", "the token ", "THE TOKEN"])

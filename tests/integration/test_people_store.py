@@ -25,6 +25,7 @@ STANDARD = StoredPolicy(
     version=1,
     hash="h1",
     body={"window_days": 30, "note": "30 ngày kể từ khi nhận"},
+    valid_from=datetime(2026, 1, 1, tzinfo=UTC),
     activated_at=NOW,
     activated_by="lan",
 )

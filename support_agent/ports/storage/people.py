@@ -30,6 +30,7 @@ class StoredPolicy:
     version: int
     hash: str
     body: Mapping[str, Any]
+    valid_from: datetime
     activated_at: datetime
     activated_by: str
 

@@ -110,7 +110,7 @@ class SqlPolicies:
                 version=policy.version,
                 hash=policy.hash,
                 body=dict(policy.body),
-                valid_from=policy.activated_at,
+                valid_from=policy.valid_from,
             )
             .on_conflict_do_nothing(index_elements=[policies.c.id, policies.c.version])
         )
@@ -185,6 +185,7 @@ def _policy(row: Row) -> StoredPolicy:
         version=row.version,
         hash=row.hash,
         body=row.body,
+        valid_from=row.valid_from,
         activated_at=row.activated_at,
         activated_by=row.activated_by,
     )
