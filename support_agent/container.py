@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+import structlog
 from dependency_injector import containers, providers
 
 from support_agent.adapters.db.database import SqlDatabase
@@ -38,6 +39,7 @@ from support_agent.ports.tool import Tool
 from support_agent.resources import resource_dir
 from support_agent.services.approvals import Approvals
 from support_agent.services.approvers import Approvers
+from support_agent.services.audit import check_keys
 from support_agent.services.conversations import ConversationDesk
 from support_agent.services.filing import Filing
 from support_agent.services.order_lookup import OrderLookup
@@ -59,6 +61,7 @@ from support_agent.tools.refund_status import RefundStatus
 from support_agent.tools.request_refund import RequestRefund
 
 P = ParamSpec("P")
+log = structlog.get_logger(__name__)
 T = TypeVar("T")
 MONEY_TOOLS = frozenset({RequestRefund.name})
 Once = providers.ThreadSafeSingleton  # a plain Singleton built eight instances under eight threads
@@ -115,6 +118,21 @@ def script_path(settings: Settings) -> Path:
     return settings.model.script
 
 
+def openai_model(settings: Settings) -> OpenAIModel:
+    """The model MODEL__NAME names, priced by the operator's sheet.
+
+    A function, because `.provided.model.name` would be the library's own attribute `name`.
+    """
+    return OpenAIModel(
+        name=settings.model.name,
+        base_url=settings.openai_base_url,
+        api_key=settings.openai_api_key,
+        timeout_s=settings.limits.model_seconds,
+        prices=load_prices(resource_dir() / "data" / "prices.toml"),
+        max_output_tokens=settings.model.max_output_tokens,
+    )
+
+
 class Container(containers.DeclarativeContainer):
     """Everything, each built once on first use. Nobody is handed the container itself."""
 
@@ -169,13 +187,8 @@ class Container(containers.DeclarativeContainer):
         openai=Once(
             closed_later,
             to_close,
-            providers.Object(OpenAIModel),
-            name=settings.provided.model.name,
-            base_url=settings.provided.openai_base_url,
-            api_key=settings.provided.openai_api_key,
-            timeout_s=settings.provided.limits.model_seconds,
-            prices=Once(load_prices, Once(lambda: resource_dir() / "data" / "prices.toml")),
-            max_output_tokens=settings.provided.model.max_output_tokens,
+            providers.Object(openai_model),
+            settings,
         ),
     )
 
@@ -271,12 +284,15 @@ async def open_container(
     settings: Settings | None = None,
     *,
     overrides: Mapping[str, object] | None = None,
+    check_history: bool = True,
 ) -> AsyncIterator[Container]:
     """A checked container for the time of the block; closed in reverse order after it.
 
     Args:
         settings: taken from the environment when left out.
         overrides: other objects by provider name, e.g. `{"model": ScriptedModel(...)}`.
+        check_history: stop when the audit chain's newest event is not signed by our keys; only
+            what examines a broken chain leaves it out.
 
     Raises:
         ConfigurationError: settings, schema, policy or a live database do not fit together.
@@ -289,19 +305,22 @@ async def open_container(
         **{name: providers.Object(value) for name, value in replaced.items()}
     )
     try:
-        await check(container)
+        await check(container, history=check_history)
         yield container
     finally:
         await _close(container)
 
 
-async def check(container: Container) -> None:
+async def check(container: Container, *, history: bool = True) -> None:
     """Stop the start when something does not fit, before anything is served."""
     settings = container.settings()
     database = container.database()
     await database.check_schema()
     await database.read(lambda tx: _check_installation(tx, settings))
     await database.read(lambda tx: _check_policy(tx, container.policies(), settings))
+    if history:
+        head = await database.read(lambda tx: check_keys(tx, container.keys()))
+        log.info("audit.head", seq=head.seq, mac=head.mac)
 
 
 def _check_installation(tx: Transaction, settings: Settings) -> None:

@@ -64,10 +64,11 @@ def _of_settings(settings: "Settings") -> Iterator[Finding]:
 def _of_installation(settings: "Settings") -> list[Finding]:
     async def work(container: "Container") -> list[Finding]:
         stored = await container.database().read(lambda tx: list(_of_database(tx, settings)))
-        return [_model(container, settings), *stored, await _books(container)]
+        signatures = await _signatures(container)
+        return [_model(container, settings), *stored, signatures, await _books(container)]
 
     try:
-        return run(work, settings)
+        return run(work, settings, check_history=False)
     except SupportAgentError as error:
         return [Finding(name="start", ok=False, detail=str(error))]
 
@@ -79,6 +80,16 @@ def _model(container: "Container", settings: "Settings") -> Finding:
     except SupportAgentError as error:
         return Finding(name="model", ok=False, detail=f"{kind}: {error}")
     return Finding(name="model", detail=kind)
+
+
+async def _signatures(container: "Container") -> Finding:
+    from support_agent.services.audit import check_keys  # noqa: PLC0415 - not for --help
+
+    try:
+        await container.database().read(lambda tx: check_keys(tx, container.keys()))
+    except SupportAgentError as error:
+        return Finding(name="keys", ok=False, detail=str(error))
+    return Finding(name="keys", detail="signed the newest audit event, or nothing is signed yet")
 
 
 async def _books(container: "Container") -> Finding:

@@ -23,15 +23,25 @@ def ready() -> "Settings":
     return settings
 
 
-def run(work: "Callable[[Container], Awaitable[T]]", settings: "Settings | None" = None) -> T:
-    """Open the container, do the work, close it again; Ctrl-C lets a transaction finish first."""
-    return asyncio.run(_opened(work, settings or ready()))
+def run(
+    work: "Callable[[Container], Awaitable[T]]",
+    settings: "Settings | None" = None,
+    *,
+    check_history: bool = True,
+) -> T:
+    """Open the container, do the work, close it again; Ctrl-C lets a transaction finish first.
+
+    `check_history=False` is for what examines a history that may be broken.
+    """
+    return asyncio.run(_opened(work, settings or ready(), check_history=check_history))
 
 
-async def _opened(work: "Callable[[Container], Awaitable[T]]", settings: "Settings") -> T:
+async def _opened(
+    work: "Callable[[Container], Awaitable[T]]", settings: "Settings", *, check_history: bool
+) -> T:
     from support_agent.container import open_container  # noqa: PLC0415 - costs most of a start
 
-    async with open_container(settings) as container:
+    async with open_container(settings, check_history=check_history) as container:
         return await work(container)
 
 

@@ -26,6 +26,9 @@ class KeyRing:
         key_id, secret = self.keys[0]
         return key_id, _mac(secret, key_id, fields)
 
+    def knows(self, key_id: str) -> bool:
+        return any(known == key_id for known, _ in self.keys)
+
     def verify(self, fields: Sequence[str], *, key_id: str, mac: str) -> bool:
         for known, secret in self.keys:
             if known == key_id:

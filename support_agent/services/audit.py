@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from support_agent.domain.approvals import is_signed
 from support_agent.domain.audit import GENESIS, AuditEvent, AuditHead, AuditRow, holds
+from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.refunds import fingerprint
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import RequestFilter, Transaction
@@ -52,6 +53,30 @@ def verify(tx: Transaction, keys: KeyRing, *, anchor: AuditHead | None = None) -
         events=history.last.seq,
         requests=len(fingerprints),
         problems=tuple(problems),
+    )
+
+
+def check_keys(tx: Transaction, keys: KeyRing) -> AuditHead:
+    """Pass when the newest event bears our signature; the head, to be anchored in the log.
+
+    Writing on with other keys would make a sound history look forged for good.
+
+    Raises:
+        ConfigurationError: other keys signed it, or it was changed.
+    """
+    newest = tx.audit.newest()
+    if newest is None or holds(keys, newest):
+        return tx.audit.head()
+    if not keys.knows(newest.key_id):
+        raise ConfigurationError(
+            f"this database was signed with key {newest.key_id!r}, which is not among the keys; "
+            "add it (several are separated by commas, the first signs)",
+            setting="SUPPORT_AGENT_SECURITY__KEYS",
+        )
+    raise ConfigurationError(
+        f"the newest audit event does not verify under key {newest.key_id!r}: either this is "
+        "another key of that name, or the database was changed; run: support-agent audit verify",
+        setting="SUPPORT_AGENT_SECURITY__KEYS",
     )
 
 
@@ -106,7 +131,11 @@ def _link_problems(row: AuditRow, before: AuditHead, keys: KeyRing) -> list[str]
         problems.append(f"event {before.seq + 1} is missing before {row.seq}")
     if row.prev_mac != before.mac:
         problems.append(f"event {row.seq} does not follow the one before it")
-    if not holds(keys, row):
+    if not keys.knows(row.key_id):
+        problems.append(
+            f"event {row.seq} was signed with key {row.key_id!r}, which is not among the keys"
+        )
+    elif not holds(keys, row):
         problems.append(f"event {row.seq} was changed")
     return problems
 

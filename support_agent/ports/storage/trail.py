@@ -15,6 +15,10 @@ class Audit(Protocol):
 
     def head(self) -> AuditHead: ...
 
+    def newest(self) -> AuditRow | None:
+        """The row the head speaks of; None while nothing has happened."""
+        ...
+
     def rows(self) -> Iterator[AuditRow]:
         """By `seq`, streamed."""
         ...

@@ -78,6 +78,11 @@ class SqlAudit:
         row = self._connection.execute(sa.select(heads.c.seq, heads.c.mac)).one()
         return AuditHead(seq=row.seq, mac=row.mac)
 
+    def newest(self) -> AuditRow | None:
+        statement = _AS_STORED.order_by(events.c.seq.desc()).limit(1)
+        row = self._connection.execute(statement).one_or_none()
+        return None if row is None else _audit_row(row)
+
     def rows(self) -> Iterator[AuditRow]:
         found = self._connection.execute(
             _AS_STORED.order_by(events.c.seq),
