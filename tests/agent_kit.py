@@ -73,7 +73,9 @@ class Writing(WriteTool[Any, Any]):
     async def after_commit(self, output: ToolOutput, context: Any) -> None:
         self.followed_up += 1
         if self.follow_up is not None:
-            self.follow_up()
+            following = self.follow_up()
+            if inspect.isawaitable(following):
+                await following
 
 
 class FunctionModel:

@@ -38,6 +38,7 @@ from support_agent.ports.tool import CallContext
 
 log = structlog.get_logger(__name__)
 TOO_MANY_CALLS = "TOO_MANY_CALLS"
+MOST_CALLS = 64  # of one reply; each would be stored, answered and shown in every later request
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,6 +124,9 @@ class AgentLoop:
             raise
         finally:
             state.budget.usage += usage
+        decision = reply.decision
+        if isinstance(decision, CallTools) and len(decision.calls) > MOST_CALLS:
+            raise ModelReplyInvalid(f"{len(decision.calls)} calls in one reply; ask for a few")
         return reply
 
     def _correct(self, state: RunState, error: ModelReplyInvalid) -> StopReason | None:
@@ -175,14 +179,21 @@ class AgentLoop:
         self, state: RunState, call: ToolCall, index: int, stop: StopReason | None
     ) -> Observation:
         if stop is not None:
-            return await self._tools.skip(call, "NOT_EXECUTED", f"the run stopped: {stop}")
+            why = f"the run stopped: {stop}"
+            return await self._tools.skip(call, "NOT_EXECUTED", why, epoch=state.run.epoch)
         most = state.budget.limits.max_calls_per_step
         if index >= most:
             return await self._tools.skip(
-                call, TOO_MANY_CALLS, f"at most {most} calls at once; ask again for this one"
+                call,
+                TOO_MANY_CALLS,
+                f"at most {most} calls at once; ask again for this one",
+                epoch=state.run.epoch,
             )
         context = CallContext(
-            asker=state.asker, call_id=call.id, language=state.conversation.language
+            asker=state.asker,
+            call_id=call.id,
+            epoch=state.run.epoch,
+            language=state.conversation.language,
         )
         ran = await self._tools.run(
             call,

@@ -12,7 +12,9 @@ from pydantic import ValidationError
 
 from support_agent.domain.conversation import Assurance
 from support_agent.domain.errors import (
+    AlreadyDecided,
     ConfigurationError,
+    DatabaseUnavailable,
     InvalidArguments,
     NotFound,
     Refused,
@@ -107,10 +109,11 @@ class ToolRunner:
                 else:
                     result = await tool.prepare(arguments, context)
         except Exception as error:  # noqa: BLE001 - the loop must survive any tool
-            return await self._record(call, Ran(observation=refused(error, context.language)))
+            refusal = Ran(observation=refused(error, context.language))
+            return await self._record(call, refusal, epoch=context.epoch)
         if isinstance(tool, ReadTool):
-            return await self._record(call, Ran(observation=result))
-        return await self._write(tool, call, result, context)
+            return await self._record(call, Ran(observation=result), epoch=context.epoch)
+        return await self._write(tool, call, result, context, timeout_s)
 
     def _find(self, name: str, assurance: Assurance) -> ReadTool[Any] | WriteTool[Any, Any]:
         tool = self._tools.get(name)
@@ -125,11 +128,16 @@ class ToolRunner:
         raise UnknownTool(f"không có tool tên {name!r} (no such tool); tools: {known}{hint}")
 
     async def _write(
-        self, tool: WriteTool[Any, P], call: ToolCall, prepared: P, context: CallContext
+        self,
+        tool: WriteTool[Any, P],
+        call: ToolCall,
+        prepared: P,
+        context: CallContext,
+        timeout_s: float,
     ) -> Ran:
         def apply(tx: Transaction) -> ToolOutput:
             output = tool.apply(tx, prepared, context)
-            if not tx.runs.answer(call, observed(output)):
+            if not tx.runs.answer(call, observed(output), epoch=context.epoch):
                 raise AlreadyAnswered(call.id)
             return output
 
@@ -138,36 +146,42 @@ class ToolRunner:
         except AlreadyAnswered:
             raise
         except Exception as error:  # noqa: BLE001 - the loop must survive any tool
-            return await self._record(call, Ran(observation=refused(error, context.language)))
-        await self._follow_up(tool, output, context)
+            refusal = Ran(observation=refused(error, context.language))
+            return await self._record(call, refusal, epoch=context.epoch)
+        await self._follow_up(tool, output, context, timeout_s)
         return Ran(observation=observed(output), hands_off=output.hands_off)
 
     async def _follow_up(
-        self, tool: WriteTool[Any, Any], output: ToolOutput, context: CallContext
+        self,
+        tool: WriteTool[Any, Any],
+        output: ToolOutput,
+        context: CallContext,
+        timeout_s: float,
     ) -> None:
         try:
-            await tool.after_commit(output, context)
+            async with asyncio.timeout(timeout_s):
+                await tool.after_commit(output, context)
         except Exception:
             # The effect is committed; `tick` goes on with what could not be done now.
             log.exception("tool.follow_up_failed", tool=tool.name, call_id=context.call_id)
 
-    async def _record(self, call: ToolCall, ran: Ran) -> Ran:
+    async def _record(self, call: ToolCall, ran: Ran, *, epoch: int) -> Ran:
         answered = await self._database.transact(
-            lambda tx: tx.runs.answer(call, ran.observation), durable=False
+            lambda tx: tx.runs.answer(call, ran.observation, epoch=epoch), durable=False
         )
         if not answered:
             raise AlreadyAnswered(call.id)
         return ran
 
-    async def skip(self, call: ToolCall, code: str, why: str) -> Observation:
+    async def skip(self, call: ToolCall, code: str, why: str, *, epoch: int) -> Observation:
         """Answer a call that is not executed."""
         observation = Observation(ok=False, content=f"ERROR {code}: {why}", error_code=code)
-        await self._record(call, Ran(observation=observation))
+        await self._record(call, Ran(observation=observation), epoch=epoch)
         return observation
 
 
 class AlreadyAnswered(SupportAgentError):
-    """Another owner of the run answered this call; what this one did was undone."""
+    """Another owner answered this call or took the run over; what this one did was undone."""
 
     code = "ALREADY_ANSWERED"
 
@@ -259,6 +273,10 @@ def refused(error: Exception, language: Language) -> Observation:
         case ConfigurationError():
             log.error("tool.misconfigured", problem=str(error))
             code, text = "TOOL_FAILED", "the shop is not set up for this; tell the customer"
+        case AlreadyDecided():  # who decided is for the shop's people
+            code, text = error.code, f"the request is {error.status} already"
+        case DatabaseUnavailable():  # its own words name files and hosts
+            code, text = error.code, "the shop's records cannot be reached now; try again later"
         case SupportAgentError():
             code, text = error.code, str(error)
         case _:

@@ -99,13 +99,13 @@ def seed(*, as_json: Json = False) -> None:
         from support_agent.services.seeding import SampleShop  # noqa: PLC0415 - not for --help
 
         data = resource_dir() / "data"
-        policy = data / "policies" / "standard.yaml"
+        body = shop_files.policy_body(data / "policies" / "standard.yaml")
         sample = SampleShop(
             customers=shop_files.load_customers(data / "shop"),
             orders=shop_files.load_orders(data / "shop"),
             approvers=shop_files.load_approvers(data / "shop"),
-            policy=shop_files.load_policy(policy),
-            policy_body=shop_files.policy_body(policy),
+            policy=shop_files.policy_from_body(body),
+            policy_body=body,
         )
         return await container.seeding().run(sample)
 

@@ -108,12 +108,13 @@ def activate(
 ) -> None:
     """Put a policy file in force; a changed file needs a new version number."""
     from support_agent.adapters.shop_files import (  # noqa: PLC0415 - not for --help
-        load_policy,
         policy_body,
+        policy_from_body,
     )
 
     settings = ready()
-    policy, body = load_policy(file), policy_body(file)
+    body = policy_body(file)  # read once: it may be a pipe
+    policy = policy_from_body(body, source=file.name)
     by = at_the_host(operator_or_user(operator))
 
     async def work(container: "Container") -> bool:

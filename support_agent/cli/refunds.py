@@ -28,10 +28,10 @@ from support_agent.cli.views import (
     request_object,
 )
 from support_agent.domain.approvals import Decision
-from support_agent.domain.errors import RequestNotFound
 from support_agent.domain.money import format_money
 from support_agent.domain.refunds import Attempt, RefundRequest, RequestStatus
 from support_agent.ports.storage import BookTotal, Mismatch, RequestFilter, Transaction
+from support_agent.services.refunds import stored_request
 
 if TYPE_CHECKING:
     from support_agent.container import Container
@@ -131,9 +131,7 @@ def show(request: Request, *, as_json: Json = False) -> None:
 def _found(
     tx: Transaction, request_id: str
 ) -> tuple[RefundRequest, tuple[Decision, ...], tuple[Attempt, ...]]:
-    request = tx.requests.get(request_id)
-    if request is None:
-        raise RequestNotFound(request_id)
+    request = stored_request(tx, request_id)
     return request, tx.decisions.of(request_id), tx.attempts.of(request_id)
 
 

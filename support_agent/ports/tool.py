@@ -35,6 +35,7 @@ class CallContext:
 
     asker: Asker
     call_id: str
+    epoch: int  # whose turn it is: what an overtaken owner does is undone
     language: Language
 
 

@@ -19,7 +19,6 @@ from support_agent.domain.errors import (
     NotProved,
     RefundRefused,
     RequestExpired,
-    RequestNotFound,
     StaleDecision,
 )
 from support_agent.domain.money import format_money
@@ -40,6 +39,7 @@ from support_agent.services.refunds import (
     decision_facts,
     moved_meanwhile,
     posting_of,
+    stored_request,
 )
 from support_agent.services.standing import Objection, is_tampered, judge_again
 from support_agent.services.terms import RefundTerms
@@ -135,12 +135,14 @@ class Approvals:
 
         def tell(tx: Transaction) -> Brief:
             now = self._clock.now()
-            return brief_of(tx, _stored(tx, request_id), order, self._policies.current(tx), now)
+            return brief_of(
+                tx, stored_request(tx, request_id), order, self._policies.current(tx), now
+            )
 
         return await self._database.read(tell)
 
     async def _known(self, request_id: str) -> RefundRequest:
-        return await self._database.read(lambda tx: _stored(tx, request_id))
+        return await self._database.read(lambda tx: stored_request(tx, request_id))
 
     def _approve(
         self,
@@ -198,7 +200,7 @@ class Approvals:
     def _checked(
         self, tx: Transaction, request_id: str, by: Principal, expect: int | None
     ) -> tuple[RefundRequest, Approver]:
-        request = _stored(tx, request_id)
+        request = stored_request(tx, request_id)
         approver = self._approver(tx, by.id)
         check_may_decide(approver, request, known=tx.people.list())
         if request.status is not RequestStatus.PENDING_APPROVAL:
@@ -289,13 +291,6 @@ class Approvals:
             notify=False,
             data=decision_facts(decision),
         )
-
-
-def _stored(tx: Transaction, request_id: str) -> RefundRequest:
-    request = tx.requests.get(request_id)
-    if request is None:
-        raise RequestNotFound(request_id)
-    return request
 
 
 def _reach(approver: Approver, request: RefundRequest, policy: Policy, cumulative: int) -> int:

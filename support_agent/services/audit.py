@@ -16,7 +16,7 @@ from support_agent.services.authority import (
     authority_facts,
     policy_facts,
 )
-from support_agent.services.refunds import state_facts
+from support_agent.services.refunds import agrees
 
 PAGE = 500
 
@@ -149,12 +149,9 @@ def _compare_requests(tx: Transaction, history: _History, problems: list[str]) -
         for request in page.data:
             fingerprints[request.id] = fingerprint(request)
             facts = history.requests.get(request.id)
-            same = facts is not None and all(
-                facts.get(key) == value for key, value in state_facts(request).items()
-            )
             if facts is None:
                 problems.append(f"request {request.id!r} has no history")
-            elif not same or fingerprints[request.id] != request.fingerprint:
+            elif not agrees(request, facts):
                 problems.append(f"request {request.id!r} is not what its history says")
         cursor = page.next_cursor
         if cursor is None:

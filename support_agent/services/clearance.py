@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from support_agent.domain.approvals import Choice, Decision, genuine_approvals
 from support_agent.domain.assessment import required_approvals, required_level
-from support_agent.domain.errors import RefundRefused
+from support_agent.domain.errors import RecordChanged, RefundRefused
 from support_agent.domain.orders import PAID_BY_HAND, Order
 from support_agent.domain.policy import OrderBooks, Policy, Verdict
 from support_agent.domain.reasons import Reason
@@ -13,6 +13,7 @@ from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock
 from support_agent.ports.payments import PaymentState
 from support_agent.ports.storage import RequestFilter, Transaction
+from support_agent.services.authority import check_approver
 from support_agent.services.outcomes import UNSETTLED
 from support_agent.services.policies import PoliciesInForce
 from support_agent.services.refunds import posting_of
@@ -68,7 +69,7 @@ class Clearance:
         # then and not never, so that our own refund is not taken for somebody else's.
         sent = _sent_by_others(tx, request)
         books = tx.books.of_order(request.order_id)
-        if not all(_may_still_decide(tx, decision) for decision in approvals.values()):
+        if not all(_may_still_decide(tx, d, self._keys) for d in approvals.values()):
             return Objection(reason=Reason.APPROVER_DISABLED)
         tier = _tier_objection(request, books, policy, approvals)
         if tier is not None or request.method in PAID_BY_HAND:
@@ -95,13 +96,17 @@ class Clearance:
         return None
 
 
-def _may_still_decide(tx: Transaction, decision: Decision) -> bool:
+def _may_still_decide(tx: Transaction, decision: Decision, keys: KeyRing) -> bool:
     if decision.choice is Choice.AUTO:
         return True
     approver = tx.people.get(decision.name)
-    return (
-        approver is not None and not approver.disabled and approver.person_id == decision.person_id
-    )
+    if approver is None or approver.disabled or approver.person_id != decision.person_id:
+        return False
+    try:
+        check_approver(tx, approver, keys)
+    except RecordChanged:
+        return False
+    return True
 
 
 def _tier_objection(

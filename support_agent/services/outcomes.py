@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from support_agent.domain.errors import AlreadyDecided, RequestNotFound
+from support_agent.domain.errors import AlreadyDecided
 from support_agent.domain.people import SYSTEM
 from support_agent.domain.refunds import Attempt, AttemptStatus, RefundRequest, RequestStatus
 from support_agent.ports.clock import Clock
 from support_agent.ports.payments import GatewayRefund, GatewayStatus
 from support_agent.ports.storage import Database, Task, Transaction
-from support_agent.services.refunds import RefundLife
+from support_agent.services.refunds import RefundLife, stored_request
 
 S = RequestStatus
 
@@ -88,7 +88,7 @@ class Outcomes:
         notify: bool,
     ) -> RefundRequest:
         def settle(tx: Transaction) -> RefundRequest:
-            request = _stored(tx, attempt)
+            request = stored_request(tx, attempt.request_id)
             if request.status not in UNSETTLED or request.status is to:
                 return request
             if to is S.IN_DOUBT and request.status is not S.PAYING:
@@ -105,7 +105,7 @@ class Outcomes:
         try:
             return await self._database.transact(settle)
         except AlreadyDecided:  # somebody else told the same outcome at the same time
-            return await self._database.read(lambda tx: _stored(tx, attempt))
+            return await self._database.read(lambda tx: stored_request(tx, attempt.request_id))
 
 
 def task_about(request: RefundRequest, kind: str, clock: Clock) -> Task:
@@ -117,10 +117,3 @@ def task_about(request: RefundRequest, kind: str, clock: Clock) -> Task:
         conversation_id=request.conversation_id,
         created_at=clock.now(),
     )
-
-
-def _stored(tx: Transaction, attempt: Attempt) -> RefundRequest:
-    request = tx.requests.get(attempt.request_id)
-    if request is None:
-        raise RequestNotFound(attempt.request_id)
-    return request

@@ -15,7 +15,6 @@ from support_agent.domain.errors import (
     PaymentDeclined,
     PaymentError,
     PaymentOutcomeUnknown,
-    RequestNotFound,
 )
 from support_agent.domain.orders import PAID_BY_HAND, Order
 from support_agent.domain.people import SYSTEM
@@ -35,7 +34,7 @@ from support_agent.ports.storage import Database, Transaction
 from support_agent.services.clearance import Clearance
 from support_agent.services.outcomes import UNSETTLED, Outcomes, task_about
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import RefundLife
+from support_agent.services.refunds import RefundLife, stored_request
 from support_agent.services.standing import Objection
 from support_agent.services.terms import RefundTerms
 
@@ -90,7 +89,7 @@ class Payouts:
             PaymentOutcomeUnknown: the gateway could not even be asked; nothing was sent.
             OrdersUnavailable: the shop's system did not answer; nothing was sent.
         """
-        request = await self._database.read(lambda tx: _stored(tx, request_id))
+        request = await self._database.read(lambda tx: stored_request(tx, request_id))
         if request.status is not S.APPROVED:
             return request
         order = await self._orders.get(request.order_id)
@@ -100,7 +99,7 @@ class Payouts:
                 lambda tx: self._begin(tx, request_id, order, state, notify=notify)
             )
         except AlreadyDecided:  # somebody else moved it at the same moment
-            return await self._database.read(lambda tx: _stored(tx, request_id))
+            return await self._database.read(lambda tx: stored_request(tx, request_id))
         if isinstance(started, RefundRequest):
             return started
         return await self._send(started, notify=notify)
@@ -171,12 +170,12 @@ class Payouts:
         notify: bool,
     ) -> Attempt | RefundRequest:
         """Commit the attempt with its exact parameters before anything is sent."""
-        request = _stored(tx, request_id)
+        request = stored_request(tx, request_id)
         if request.status is not S.APPROVED:
             return request
         forged = self._clearance.forgery(tx, request)
         if forged is not None:
-            now = _stored(tx, request_id)  # another worker may have moved it while we looked
+            now = stored_request(tx, request_id)  # another worker may have moved it while we looked
             return now if now != request else self._refuse(tx, request, forged)
         if request.approved_until is not None and self._clock.now() > request.approved_until:
             return self._life.transition(tx, request, S.EXPIRED, actor=SYSTEM, notify=notify)
@@ -263,13 +262,6 @@ class Payouts:
                 return await call
         except TimeoutError as error:
             raise PaymentOutcomeUnknown(f"gateway {self._gateway.name!r} timed out") from error
-
-
-def _stored(tx: Transaction, request_id: str) -> RefundRequest:
-    request = tx.requests.get(request_id)
-    if request is None:
-        raise RequestNotFound(request_id)
-    return request
 
 
 def instruction_of(request: RefundRequest) -> RefundInstruction:

@@ -47,10 +47,11 @@ class Quotes:
         self._clock = clock
         self._ids = ids
 
-    def assess(self, tx: Transaction, order: Order) -> Assessment:
-        """The verdict on an order as of now; reads only."""
+    def assess(self, tx: Transaction, order: Order) -> tuple[Assessment, OrderBooks]:
+        """The verdict on an order as of now, and the books it rests on; reads only."""
         policy = self._policies.current(tx)
-        return assess(order, tx.books.of_order(order.id), policy, self._clock.now())
+        books = tx.books.of_order(order.id)
+        return assess(order, books, policy, self._clock.now()), books
 
     def compute(self, tx: Transaction, order: Order, wish: Wish) -> Terms:
         """What a wish comes to under the policy in force; stores nothing but synced balances.

@@ -26,6 +26,7 @@ from support_agent.domain.refunds import (
     RefundRequest,
     RequestStatus,
     filing_digest,
+    fingerprint,
 )
 from support_agent.domain.wording import request_sentence
 from support_agent.ports.clock import Clock
@@ -115,10 +116,7 @@ class RefundLife:
         Raises:
             RequestNotFound, RefundRefused, AlreadyDecided: as `cancel`.
         """
-        request = tx.requests.get(request_id)
-        if request is None:
-            raise RequestNotFound(request_id)
-        return self._cancel(tx, request, by, notify=True)
+        return self._cancel(tx, stored_request(tx, request_id), by, notify=True)
 
     def _cancel(
         self, tx: Transaction, request: RefundRequest, actor: Principal, *, notify: bool
@@ -202,6 +200,24 @@ class RefundLife:
             at=self._clock.now(),
             run_id=None,
         )
+
+
+def stored_request(tx: Transaction, request_id: str) -> RefundRequest:
+    """The request as its row is now.
+
+    Raises:
+        RequestNotFound: unknown id.
+    """
+    request = tx.requests.get(request_id)
+    if request is None:
+        raise RequestNotFound(request_id)
+    return request
+
+
+def agrees(request: RefundRequest, facts: Mapping[str, str]) -> bool:
+    """Whether the row is what an audit event says of it, down to its fingerprint."""
+    told = all(facts.get(key) == value for key, value in state_facts(request).items())
+    return told and request.fingerprint == fingerprint(request)
 
 
 def state_facts(request: RefundRequest) -> dict[str, str]:

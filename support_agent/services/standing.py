@@ -12,10 +12,10 @@ from support_agent.domain.money import format_money
 from support_agent.domain.orders import Order
 from support_agent.domain.policy import Assessment, Policy, Verdict
 from support_agent.domain.reasons import Reason
-from support_agent.domain.refunds import RefundRequest, fingerprint
+from support_agent.domain.refunds import RefundRequest
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import Transaction
-from support_agent.services.refunds import state_facts
+from support_agent.services.refunds import agrees
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +34,7 @@ def is_tampered(tx: Transaction, request: RefundRequest, keys: KeyRing) -> bool:
     while we looked is no forgery: versions only grow, so it is read again to tell the two apart.
     """
     row = tx.audit.latest_for(request.id, prefix="refund.")
-    as_told = (
-        row is not None
-        and holds(keys, row)
-        and all(row.event.data.get(key) == value for key, value in state_facts(request).items())
-    )
-    if as_told and request.fingerprint == fingerprint(request):
+    if row is not None and holds(keys, row) and agrees(request, row.event.data):
         return False
     return tx.requests.get(request.id) == request
 

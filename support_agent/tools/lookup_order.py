@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any, ClassVar
 
-from support_agent.domain.policy import Assessment
-from support_agent.ports.storage import Database, Transaction
+from support_agent.ports.storage import Database
 from support_agent.ports.tool import Arguments, CallContext, ReadTool, ToolOutput
 from support_agent.services.order_lookup import OrderLookup
 from support_agent.services.quotes import Quotes
@@ -39,14 +38,10 @@ class LookupOrder(ReadTool[LookupOrderArguments]):
 
     async def run(self, arguments: LookupOrderArguments, context: CallContext) -> ToolOutput:
         order = await self._lookup.owned(arguments.order_id, context.asker)
-
-        def judge(tx: Transaction) -> tuple[Assessment, tuple[str, ...]]:
-            return self._quotes.assess(tx, order), tx.books.of_order(order.id).open_request_ids
-
-        assessment, open_ids = await self._database.read(judge)
+        assessment, books = await self._database.read(lambda tx: self._quotes.assess(tx, order))
         content = order_headline(order, self._zone) | {
             "lines": [line_view(line, self._zone) for line in order.lines],
-            "refund": verdict_view(assessment, context.language, open_ids),
+            "refund": verdict_view(assessment, context.language, books.open_request_ids),
         }
         return ToolOutput(content=content)
 

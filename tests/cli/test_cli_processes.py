@@ -22,7 +22,11 @@ from tests.kit import KEYS, open_shop
 
 COMMAND = (sys.executable, "-c", "from support_agent.cli import main; main()")
 # The first terminal a session opens becomes its own, and Ctrl-C a signal.
-TAKE_TERMINAL = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); "
+TAKE_TERMINAL = (
+    "import os, signal; os.close(os.open(os.ttyname(0), os.O_RDWR)); "
+    # Whoever starts the tests in the background (nohup, some CI agents) lets them ignore Ctrl-C.
+    "signal.signal(signal.SIGINT, signal.default_int_handler); "
+)
 AT_A_TERMINAL = (sys.executable, "-c", f"{TAKE_TERMINAL}{COMMAND[2]}")
 PATIENCE_S = 60.0
 CTRL_C = b"\x03"

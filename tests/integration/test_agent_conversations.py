@@ -339,3 +339,9 @@ async def test_composed_and_decomposed_text_are_one_message(shop: Shop):
 
     composed, decomposed = shop.model.requests
     assert composed.turns == decomposed.turns
+
+
+@pytest.mark.parametrize("unstorable", ["con_\x00", "con_\ud800"])
+async def test_an_id_that_no_database_can_hold_is_of_no_conversation(unstorable: str, shop: Shop):
+    with pytest.raises(ConversationNotFound):
+        await shop.say("hi", conversation=unstorable)

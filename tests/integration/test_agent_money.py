@@ -162,3 +162,19 @@ async def test_the_state_of_a_request_is_told_to_the_model_in_codes_only(shop: S
         f'{{"requests":[{{"request_id":"{filed.requests[0].id}","order_id":"A100",'
         '"amount":250000,"currency":"VND","status":"PENDING_APPROVAL"}]}'
     )
+
+
+async def test_who_decided_is_not_told_to_the_model(shop: Shop):
+    request = await shop.filed("A100")
+    await shop.container.approvals().reject(request.id, by=await shop.approver("lan"))
+
+    result = await shop.say(
+        "huỷ yêu cầu",
+        {"tool": "cancel_refund", "arguments": {"request_id": request.id}},
+        {"answer": "Vâng."},
+        conversation=request.conversation_id,
+    )
+
+    told = result.steps[0].calls[0].observation
+    assert told is not None
+    assert told.content == "ERROR ALREADY_DECIDED: the request is REJECTED already"

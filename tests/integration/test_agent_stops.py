@@ -8,7 +8,7 @@ import pytest
 from support_agent.domain.errors import Conflict, ModelUnavailable, RunNotFound
 from support_agent.domain.runs import AskCustomer, Observation, RunStatus, StopReason, Usage
 from support_agent.domain.wording import stop_sentence
-from support_agent.ports.model import AssistantTurn, Correction, CustomerTurn
+from support_agent.ports.model import AssistantTurn, Correction, CustomerTurn, ModelRequest
 from support_agent.ports.tool import ToolOutput
 from tests.agent_kit import (
     FunctionModel,
@@ -498,3 +498,16 @@ async def test_an_orphan_keeps_what_it_spent(shop: Shop):
     assert run.usage.input_tokens == 700
     assert following.stop_reason is StopReason.ANSWERED
     assert isinstance(observations(stopped)[0], Observation)
+
+
+async def test_a_reply_of_thousands_of_calls_is_not_stored(shop_url: str):
+    def decide(request: ModelRequest):
+        flood = [("probe", "") for _ in range(5_000)]
+        return flood if len(model.requests) == 1 else "Vâng."
+
+    model = FunctionModel(decide)
+    async with open_agent(shop_url, tools=[Reading()], model=model) as shop:
+        result = await take(shop, "hi")
+
+    assert result.stop_reason is StopReason.ANSWERED
+    assert observations(result) == []

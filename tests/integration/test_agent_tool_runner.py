@@ -1,5 +1,6 @@
 """Tool calls on a real database: each answered exactly once, in order, whatever it comes to."""
 
+import asyncio
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from support_agent.domain.conversation import Assurance, Author
 from support_agent.domain.errors import ConfigurationError, OrderNotFound
 from support_agent.domain.runs import Observation, StopReason
 from support_agent.domain.signing import KeyRing
+from support_agent.ports.model import CustomerTurn, ModelRequest
 from support_agent.ports.tool import Arguments, Effect, ReadTool, Tool, ToolOutput, WriteTool
 from tests.agent_kit import (
     CountingDatabase,
@@ -18,6 +20,7 @@ from tests.agent_kit import (
     Reading,
     Writing,
     call,
+    change,
     forever,
     observations,
     open_agent,
@@ -272,13 +275,13 @@ async def test_a_tool_that_breaks_after_writing_leaves_no_effect(shop_url: str):
     assert writing.followed_up == 0
 
 
-async def test_a_call_that_another_owner_answered_leaves_no_effect(shop_url: str):
-    """A slow owner, overtaken while its tool ran, is undone when it comes to commit."""
+async def test_a_call_that_was_answered_meanwhile_leaves_no_effect(shop_url: str):
 
     def apply(tx, context):
         note(tx, context)
         ((step,),) = [tx.runs.steps(context.asker.run_id)]
-        tx.runs.answer(step.calls[0].call, Observation(ok=True, content='{"by":"another"}'))
+        other = Observation(ok=True, content='{"by":"another"}')
+        tx.runs.answer(step.calls[0].call, other, epoch=context.epoch)
 
     writing = Writing(apply)
     async with open_agent(shop_url, tools=[writing]) as shop:
@@ -288,6 +291,42 @@ async def test_a_call_that_another_owner_answered_leaves_no_effect(shop_url: str
 
     assert effects(shop_url) == 0
     assert writing.followed_up == 0
+
+
+async def test_a_follow_up_that_hangs_is_cut_and_the_effect_stays(shop_url: str):
+    writing = Writing(note)
+    writing.follow_up = forever
+    async with open_agent(shop_url, tools=[writing], limits={"tool_seconds": 0.1}) as shop:
+        shop.model.play(call("write"), ANSWER)
+        result = await asyncio.wait_for(take(shop, "A100?"), 5)
+
+    assert codes(result) == [None]
+    assert effects(shop_url) == 1
+
+
+async def test_an_owner_that_is_overtaken_while_its_tool_runs_leaves_no_effect(shop_url: str):
+    prepared, overtaken = asyncio.Event(), asyncio.Event()
+
+    async def prepare():
+        prepared.set()
+        await overtaken.wait()
+
+    def decide(request: ModelRequest):
+        asked = [turn.text for turn in request.turns if isinstance(turn, CustomerTurn)][-1]
+        return [("write", "")] if asked == "first" and request.step == 1 else "Vâng."
+
+    writing = Writing(note, prepare=prepare)
+    async with open_agent(shop_url, tools=[writing], model=FunctionModel(decide)) as shop:
+        conversation = (await take(shop, "hello")).conversation_id
+        slow = asyncio.create_task(take(shop, "first", conversation=conversation))
+        await prepared.wait()
+        change(shop_url, "UPDATE conversations SET lease_until = 0")
+        await take(shop, "second", conversation=conversation)
+        overtaken.set()
+        with pytest.raises(AlreadyAnswered):
+            await slow
+
+    assert effects(shop_url) == 0
 
 
 async def test_a_foreign_system_is_asked_outside_of_any_transaction(shop_url: str):

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 import sqlalchemy as sa
 
 from support_agent.adapters.db.migrations import exclusive
 from support_agent.adapters.db.tables import metadata
+from support_agent.domain.errors import InvalidInput
 from support_agent.ports.storage import Task, Transaction
 
 NOW = datetime(2026, 10, 13, 3, tzinfo=UTC)
@@ -68,3 +70,10 @@ async def test_tasks_are_turned_page_by_page(database):
     assert await page("task_1") == ["task_2", "task_3", "task_4"]
     assert await page("task_3") == ["task_4"]
     assert await page("task_4") == []
+
+
+async def test_a_cursor_that_names_no_task_is_refused(database):
+    await database.transact(lambda tx: tx.tasks.add(TASK))
+
+    with pytest.raises(InvalidInput):
+        await database.read(lambda tx: tx.tasks.list(open_only=True, limit=10, after="task_x"))

@@ -11,6 +11,7 @@ from support_agent.testing.gateway import Act, GatewaySimulator
 from tests.heart import (
     approved,
     assert_sound,
+    attack,
     balance,
     change_approver,
     change_order,
@@ -98,6 +99,16 @@ class TestWorseSinceTheApproval:
         await change_order(shop, "A100", customer_id="C002")
 
         await self._back(shop, gateway, request, "STATUS_UNKNOWN")
+
+    async def test_an_approver_switched_on_again_by_hand(self, shop: Shop, gateway):
+        request = await approved(shop)
+        await change_approver(shop, "lan", disabled=True)
+        attack(shop.url, "UPDATE approvers SET disabled = 0 WHERE name = 'lan'")
+
+        back = await pay(shop, request)
+
+        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
+        assert gateway.refunds == ()
 
     @pytest.mark.parametrize("change", [{"disabled": True}, {"person_id": "P-OTHER"}])
     async def test_an_approver_who_may_no_longer_decide(self, shop: Shop, gateway, change):

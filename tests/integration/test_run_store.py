@@ -174,8 +174,8 @@ async def test_a_call_is_answered_once_and_the_first_answer_stays(observation, r
     call = decision.calls[1]
     other = Observation(ok=False, content="ERROR", error_code="TOOL_FAILED")
 
-    assert await running.transact(lambda tx: tx.runs.answer(call, observation)) is True
-    assert await running.transact(lambda tx: tx.runs.answer(call, other)) is False
+    assert await running.transact(lambda tx: tx.runs.answer(call, observation, epoch=1)) is True
+    assert await running.transact(lambda tx: tx.runs.answer(call, other, epoch=1)) is False
 
     (stored,) = await running.read(lambda tx: tx.runs.steps("run_1"))
     assert [recorded.observation for recorded in stored.calls] == [None, observation]
@@ -185,7 +185,7 @@ async def test_a_call_nobody_made_is_not_answered(running):
     call = calls("run_1", 1, "lookup_order").calls[0]
 
     answered = await running.transact(
-        lambda tx: tx.runs.answer(call, Observation(ok=True, content="{}"))
+        lambda tx: tx.runs.answer(call, Observation(ok=True, content="{}"), epoch=1)
     )
 
     assert answered is False
@@ -204,7 +204,7 @@ async def test_what_a_model_may_emit_can_be_stored(text, running):
 
     def work(tx: Transaction) -> None:
         step("run_1", 1, CallTools(calls=(call,), thought=text))(tx)
-        tx.runs.answer(call, Observation(ok=True, content=text))
+        tx.runs.answer(call, Observation(ok=True, content=text), epoch=1)
         step("run_1", 2, FinalAnswer(text=text))(tx)
         tx.conversations.append("conv_1", author=Author.AGENT, text=text, at=NOW, run_id="run_1")
 

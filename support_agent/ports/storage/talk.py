@@ -104,8 +104,11 @@ class Runs(Protocol):
         """Commit a decision with its calls, before any of them runs."""
         ...
 
-    def answer(self, call: ToolCall, observation: Observation) -> bool:
-        """Answer a call; False when it was answered already (each id exactly once)."""
+    def answer(self, call: ToolCall, observation: Observation, *, epoch: int) -> bool:
+        """Answer a call of a run that is running in this epoch, each id exactly once.
+
+        False when it was answered already, or the run was taken over since `epoch`.
+        """
         ...
 
     def steps(self, run_id: str) -> tuple[RunStep, ...]: ...

@@ -54,5 +54,9 @@ class Tasks(Protocol):
         ...
 
     def list(self, *, open_only: bool, limit: int, after: str | None = None) -> tuple[Task, ...]:
-        """Oldest first; `after` is the last id of the page before."""
+        """Oldest first; `after` is the last id of the page before.
+
+        Raises:
+            InvalidInput: `after` names no task.
+        """
         ...

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import insert
 from support_agent.adapters.db.schema import current_revision
-from support_agent.adapters.db.statements import table_of
+from support_agent.adapters.db.statements import storable, table_of
 from support_agent.adapters.db.tables.people import (
     ApproverRow,
     InstallationRow,
@@ -32,6 +32,8 @@ class SqlPeople:
         self._connection = connection
 
     def get(self, name: str) -> Approver | None:
+        if not storable(name):
+            return None
         statement = sa.select(approvers).where(approvers.c.name == name)
         row = self._connection.execute(statement).one_or_none()
         return None if row is None else _approver(row)

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import database_seconds
-from support_agent.adapters.db.statements import insert_new, table_of
+from support_agent.adapters.db.statements import insert_new, storable, table_of
 from support_agent.adapters.db.tables.talk import RunRow, StepRow, ToolCallRow
 from support_agent.adapters.db.types import made_storable
 from support_agent.domain.runs import (
@@ -34,9 +34,20 @@ tool_calls = table_of(ToolCallRow)
 
 _ADD_STEP = sa.insert(steps)
 _ADD_CALLS = sa.insert(tool_calls)
+# An owner that was overtaken answers nothing: its run was stopped, or goes on in a later epoch.
+_OWNED = (
+    sa.select(runs.c.id)
+    .where(
+        runs.c.id == tool_calls.c.run_id,
+        runs.c.status == sa.literal("running", literal_execute=True),
+        runs.c.epoch == sa.bindparam("epoch_"),
+    )
+    .with_for_update(read=True)
+    .exists()
+)
 _ANSWER = (
     sa.update(tool_calls)
-    .where(tool_calls.c.id == sa.bindparam("id_"), tool_calls.c.ok.is_(None))
+    .where(tool_calls.c.id == sa.bindparam("id_"), tool_calls.c.ok.is_(None), _OWNED)
     .values(
         ok=sa.bindparam("ok"),
         content=sa.bindparam("content"),
@@ -122,6 +133,8 @@ class SqlRuns:
         return self._connection.execute(statement).rowcount == 1
 
     def get(self, run_id: str) -> Run | None:
+        if not storable(run_id):
+            return None
         row = self._connection.execute(sa.select(runs).where(runs.c.id == run_id)).one_or_none()
         return None if row is None else _run(row)
 
@@ -155,9 +168,10 @@ class SqlRuns:
             ]
             self._connection.execute(_ADD_CALLS, rows)
 
-    def answer(self, call: ToolCall, observation: Observation) -> bool:
+    def answer(self, call: ToolCall, observation: Observation, *, epoch: int) -> bool:
         parameters = {
             "id_": call.id,
+            "epoch_": epoch,
             "ok": observation.ok,
             "content": made_storable(observation.content),
             "error_code": observation.error_code,

@@ -6,7 +6,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import database_seconds
-from support_agent.adapters.db.statements import table_of
+from support_agent.adapters.db.statements import storable, table_of
 from support_agent.adapters.db.tables.talk import ConversationRow, MessageRow
 from support_agent.adapters.db.types import made_storable
 from support_agent.domain.conversation import Assurance, Author, Conversation, Message
@@ -75,6 +75,8 @@ class SqlConversations:
         )
 
     def get(self, conversation_id: str) -> Conversation | None:
+        if not storable(conversation_id):
+            return None
         statement = sa.select(conversations).where(conversations.c.id == conversation_id)
         row = self._connection.execute(statement).one_or_none()
         return None if row is None else _conversation(row)

@@ -16,7 +16,7 @@ from support_agent.adapters.db.tables.trail import (
     TaskRow,
 )
 from support_agent.domain.audit import AuditEvent, AuditHead, AuditRow, link
-from support_agent.domain.errors import DatabaseUnavailable
+from support_agent.domain.errors import DatabaseUnavailable, InvalidInput
 from support_agent.domain.people import SYSTEM, Principal, PrincipalKind, Proof
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import Task
@@ -136,8 +136,11 @@ class SqlTasks:
         if open_only:
             statement = statement.where(tasks.c.done_at.is_(None))
         if after is not None:
-            last = sa.select(tasks.c.created_at, tasks.c.id).where(tasks.c.id == after)
-            statement = statement.where(key > last.scalar_subquery())
+            found = sa.select(tasks.c.created_at, tasks.c.id).where(tasks.c.id == after)
+            last = self._connection.execute(found).one_or_none()
+            if last is None:
+                raise InvalidInput("cursor", "was not handed out by this list; start again")
+            statement = statement.where(key > (last.created_at, last.id))
         return tuple(_task(row) for row in self._connection.execute(statement))
 
 
