@@ -121,7 +121,7 @@ def script_path(settings: Settings) -> Path:
 def openai_model(settings: Settings) -> OpenAIModel:
     """The model MODEL__NAME names, priced by the operator's sheet.
 
-    A function, because `.provided.model.name` would be the library's own attribute `name`.
+    A function, because `name` behind `.provided` would be the library's own attribute.
     """
     return OpenAIModel(
         name=settings.model.name,

@@ -13,6 +13,7 @@ from support_agent.agent.history import turns_of
 from support_agent.agent.loop import AgentLoop, LoopEnd, RunState
 from support_agent.domain.conversation import Assurance, Author, Conversation
 from support_agent.domain.errors import (
+    ConfigurationError,
     Conflict,
     ConversationBusy,
     RunNotFound,
@@ -142,12 +143,17 @@ class Agent:
 
     async def _close(self, state: RunState, error: BaseException) -> None:
         """Give the conversation back and leave the run stopped, unless either is done already."""
-        if not isinstance(error, asyncio.CancelledError):
+        reason, answer = StopReason.CANCELLED, None
+        if isinstance(error, ConfigurationError):  # the model could not be asked at all
+            reason = StopReason.MODEL_UNAVAILABLE
+        if isinstance(error, SupportAgentError):
+            log.warning("run.broken_off", run_id=state.run.id, problem=str(error))
+        elif not isinstance(error, asyncio.CancelledError):
             log.error("run.failed", run_id=state.run.id, exc_info=error)
+        if not isinstance(error, asyncio.CancelledError):
+            answer = stop_sentence(reason, state.conversation.language)
         try:
-            await self._database.transact(
-                lambda tx: self._end(tx, state, StopReason.CANCELLED, None)
-            )
+            await self._database.transact(lambda tx: self._end(tx, state, reason, answer))
         except SupportAgentError as problem:
             # It ended, another owner has it, or the database is away: the lease ends it then.
             log.warning("run.not_closed", run_id=state.run.id, problem=str(problem))

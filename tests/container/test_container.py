@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from support_agent.adapters.models.openai import OpenAIModel
 from support_agent.adapters.models.scripted import ScriptFileModel
 from support_agent.adapters.payments.ledger import LedgerGateway
 from support_agent.adapters.system import SystemClock
+from support_agent.agent.turns import Incoming
 from support_agent.container import MONEY_TOOLS, Container, open_container
 from support_agent.domain.errors import ConfigurationError
 from support_agent.ports.clock import Clock, Ids
@@ -30,6 +32,7 @@ from support_agent.ports.tool import Arguments, Effect, ReadTool, Tool, WriteToo
 from support_agent.settings import SecuritySettings, Settings
 from support_agent.testing import ScriptedModel
 from support_agent.testing.clock import FixedClock
+from support_agent.testing.model_server import ModelServer, answer
 from tests.kit import TODAY, binding_of, copy_database, open_shop, settings_for
 
 MODELS = {"offline": OfflineModel, "openai": OpenAIModel, "scripted": ScriptFileModel}
@@ -339,3 +342,33 @@ def test_only_the_composition_root_names_its_framework():
     ).stdout.split()
 
     assert found == ["support_agent/container.py"]
+
+
+def test_no_setting_is_looked_up_under_a_name_the_library_has_itself():
+    """`.provided.model.name` is the library's own attribute, not the setting."""
+    composition = sys.modules["support_agent.container"]
+    source, providers = inspect.getsource(composition), composition.providers
+    paths = re.findall(r"\.provided((?:\.\w+)+)", source)
+    taken = set(dir(providers.AttributeGetter)) | set(dir(providers.ProvidedInstance))
+
+    assert paths
+    for path in paths:
+        assert not taken & set(path.strip(".").split(".")), path
+
+
+async def test_what_the_settings_say_of_the_model_reaches_its_server(shop_url: str):
+    with ModelServer([answer("Xin chào.")]) as server:
+        settings = settings_for(
+            shop_url,
+            model={"kind": "openai", "name": "shop-model-7b", "max_output_tokens": 77},
+            OPENAI_BASE_URL=server.base_url,
+        )
+        async with open_container(settings) as container:
+            result = await container.agent().take(
+                Incoming(text="Xin chào", binding=binding_of("C001"))
+            )
+        sent = server.requests[0].json
+
+    assert result.answer == "Xin chào."
+    assert sent["model"] == "shop-model-7b"
+    assert 77 in {sent.get("max_tokens"), sent.get("max_completion_tokens")}

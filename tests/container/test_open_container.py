@@ -14,11 +14,21 @@ from support_agent.domain.approvals import Choice
 from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.people import SYSTEM, Approver
 from support_agent.domain.refunds import RequestStatus
+from support_agent.services.audit import verify
 from support_agent.services.policies import activate
 from support_agent.services.seeding import SampleShop
 from support_agent.settings import Settings
 from support_agent.testing.clock import FixedClock
-from tests.kit import KEYS, TODAY, Shop, copy_database, open_shop, sample, settings_for
+from tests.kit import (
+    KEYS,
+    TODAY,
+    Shop,
+    copy_database,
+    make_database,
+    open_shop,
+    sample,
+    settings_for,
+)
 
 FIT_FOR_LIVE: dict[str, Any] = {
     "approvals": {"proof": "token"},
@@ -94,10 +104,16 @@ async def test_a_database_without_keys_says_where_they_come_from(shop_url):
     assert "'shop.keys'" in str(error)
 
 
-async def test_a_demo_database_opens_with_its_generated_keys(shop_url):
-    ensure_key_file(shop_url)
+@pytest.fixture
+def unsigned_url(tmp_path: Path) -> str:
+    """A demo database in which nothing was signed yet, with generated keys beside it."""
+    url = make_database(tmp_path / "unsigned.db")
+    ensure_key_file(url)
+    return url
 
-    async with open_container(settings_for(shop_url, security={})) as container:
+
+async def test_a_demo_database_opens_with_its_generated_keys(unsigned_url):
+    async with open_container(settings_for(unsigned_url, security={})) as container:
         assert [name for name, _ in container.keys().keys] == ["k1"]
 
 
@@ -243,12 +259,11 @@ async def test_a_live_database_opens_with_settings_fit_for_it(live_url, profile)
         assert await container.database().read(lambda tx: tx.installation.is_live())
 
 
-async def test_a_demo_database_takes_all_that_a_live_one_refuses(shop_url, tmp_path):
-    ensure_key_file(shop_url)
+async def test_a_demo_database_takes_all_that_a_live_one_refuses(unsigned_url, tmp_path):
     script = tmp_path / "script.jsonl"
     script.write_text('{"answer": "Vâng."}\n', encoding="utf-8")
     settings = settings_for(
-        shop_url,
+        unsigned_url,
         clock={"now": TODAY},
         model={"kind": "scripted", "script": script},
         security={},
@@ -352,3 +367,37 @@ async def test_a_model_that_cannot_be_built_stops_a_turn_but_not_the_queue(
         assert container.approvals() is not None
         with pytest.raises(ConfigurationError, match=says):
             container.agent()
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        (f"other:{'ab' * 32}", "signed with key 'test', which is not among the keys"),
+        (f"test:{'ab' * 32}", "another key of that name, or the database was changed"),
+    ],
+)
+async def test_keys_that_did_not_sign_the_history_stop_the_start(shop_url, keys, says):
+    """Writing on with them would make a sound history look forged for good."""
+    error = await start_fails(settings_for(shop_url, security={"keys": keys}))
+
+    assert says in str(error)
+    assert error.setting == "SUPPORT_AGENT_SECURITY__KEYS"
+
+
+async def test_a_new_key_before_the_old_one_opens_and_signs(shop_url):
+    rotated = f"new:{'ab' * 32},{KEYS}"
+    async with open_shop(shop_url, security={"keys": rotated}) as shop:
+        await shop.filed("A100")
+        newest = await shop.read(lambda tx: tx.audit.newest())
+        report = await shop.read(lambda tx: verify(tx, shop.container.keys()))
+
+    assert newest.key_id == "new"
+    assert report.problems == ()
+
+
+async def test_a_broken_history_can_still_be_examined(shop_url):
+    settings = settings_for(shop_url, security={"keys": f"other:{'ab' * 32}"})
+    async with open_container(settings, check_history=False) as container:
+        report = await container.database().read(lambda tx: verify(tx, container.keys()))
+
+    assert "signed with key 'test', which is not among the keys" in report.problems[0]

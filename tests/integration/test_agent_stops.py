@@ -5,7 +5,12 @@ from datetime import date
 
 import pytest
 
-from support_agent.domain.errors import Conflict, ModelUnavailable, RunNotFound
+from support_agent.domain.errors import (
+    ConfigurationError,
+    Conflict,
+    ModelUnavailable,
+    RunNotFound,
+)
 from support_agent.domain.runs import AskCustomer, Observation, RunStatus, StopReason, Usage
 from support_agent.domain.wording import stop_sentence
 from support_agent.ports.model import AssistantTurn, Correction, CustomerTurn, ModelRequest
@@ -511,3 +516,21 @@ async def test_a_reply_of_thousands_of_calls_is_not_stored(shop_url: str):
 
     assert result.stop_reason is StopReason.ANSWERED
     assert observations(result) == []
+
+
+async def test_a_model_that_is_set_up_wrongly_stops_the_run_and_the_customer_is_told(shop: Shop):
+    """The operator gets the error that says what to mend; the customer a true, polite sentence."""
+
+    async def refuse(request: ModelRequest):
+        raise ConfigurationError("the key is wrong", setting="OPENAI_API_KEY")
+
+    async with open_agent(shop.url, model=FunctionModel(refuse)) as opened:
+        with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
+            await take(opened, "A100?")
+
+    assert rows(shop.url, "SELECT status, stop_reason FROM runs") == [
+        ("stopped", "model_unavailable")
+    ]
+    last = rows(shop.url, "SELECT author, text FROM messages ORDER BY seq DESC LIMIT 1")
+    assert last == [("agent", stop_sentence(StopReason.MODEL_UNAVAILABLE, "vi"))]
+    assert (await shop.say("Alo?")).stop_reason is StopReason.ANSWERED
