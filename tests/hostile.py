@@ -143,7 +143,7 @@ class World:
     async def tick(self, minutes: int) -> None:
         """Time goes by and the shop's own clockwork runs."""
         self.shop.clock.advance(timedelta(minutes=minutes))
-        await self.shop.write(self.shop.container.life().expire_due)
+        await self.shop.container.life().expire_due(self.shop.container.database())
         await self.shop.container.payouts().pay_due()
         await self.shop.container.payouts().reconcile()
 

@@ -171,6 +171,7 @@ def talk() -> None:
         sa.Column("status", sa.Text(), nullable=False),
         sa.Column("stop_reason", sa.Text(), nullable=True),
         sa.Column("operator", sa.Text(), nullable=True),
+        sa.Column("assurance", sa.Integer(), nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("steps", sa.BigInteger(), server_default="0", nullable=False),

@@ -49,17 +49,55 @@ _SPELT_OUT = re.compile(
     rf"\b(?:{_any_of(_SPELT)})\s+(?:{_any_of(_UNITS.keys() - {'k', 'tr', 'ty'})})\b"
 )
 _DIGITS_OF_MONEY = 5  # a bare number this long may well be an amount
-# Says that money moved, or will; "can be refunded" does not.
+_DONE = r"\b(?:đã|da|vừa|vua|sẽ|se)\s+(?:(?:được|duoc|mới|moi)\s+)?"
+# Says that money moved, or will. Goods that are sent, orders that are completed and questions that
+# are passed on are no money.
 _MOVED = re.compile(
-    r"""
-    \b(?:đã|da|vừa|vua|sẽ|se)\s+(?:(?:được|duoc|mới|moi)\s+)?
-      (?:hoàn|hoan|chuyển|chuyen|trả|tra|chi|cộng|cong|gửi|gui|thanh\ toán|thanh\ toan)\b
-    | \b(?:hoàn|hoan|chuyển|chuyen|trả|tra)\b[^!?\n]{0,40}\b(?:thành\ công|thanh\ cong|xong)\b
-    | (?<!can\ be\ )(?<!not\ be\ )(?<!may\ be\ )\b
-      (?:refunded|transferred|credited|reimbursed|paid\ (?:out|back))\b
+    rf"""
+    {_DONE}(?:
+      (?:hoàn|hoan)\b(?!\s+(?:thành|thanh|toàn|toan|hảo|hao|tất|tat)\b)
+      | (?:hoàn|hoan)\s+(?:thành|thanh|tất|tat)\b[^.!?\n]{{0,20}}
+        \b(?:hoàn|hoan|chuyển|chuyen|chi|trả|tra|khoản|khoan)\b
+      | (?:chuyển|chuyen)\b(?!\s+(?:hàng|hang|đơn|don|sang|cuộc|cuoc|yêu|yeu|trạng|trang|câu|cau
+          |(?:cho|đến|den|tới|toi)\s+(?:nhân\ viên|nhan\ vien|đơn\ vị|don\ vi|bộ\ phận|bo\ phan))\b)
+      | (?:trả|tra)\b(?!\s+(?:lời|loi|hàng|hang|cứu|cuu)\b)
+      | (?:gửi|gui)\b(?!\s+(?:hàng|hang|đơn|don|kiện|kien|yêu|yeu|lệnh|lenh|cho\ nhân|cho\ đơn)\b)
+      | (?:chi|cộng|cong)\b
+    )
+    | \b(?:hoàn|hoan|chuyển|chuyen|trả|tra)\b[^!?\n]{{0,40}}\b(?:thành\ công|thanh\ cong|xong)\b
     """,
     re.VERBOSE,
 )
+_PAID = re.compile(rf"{_DONE}(?:thanh\ toán|thanh\ toan)\b")
+_TO_THE_CUSTOMER = re.compile(
+    r"""\b(?:cho|về|ve|vào|vao|lại|lai)\b(?!\s+(?:đơn|don|cửa|cua|shop|hàng|hang)\b)""", re.VERBOSE
+)
+_BY_THE_SHOP = re.compile(
+    r"""\b(?:mình|minh|tôi|toi|shop|cửa\ hàng|cua\ hang|chúng\ tôi|chung\ toi|bên\ em|ben\ em
+    |hệ\ thống|he\ thong)\s*$""",
+    re.VERBOSE,
+)
+# Who pays for an order is the customer.
+_BY_THE_CUSTOMER = re.compile(
+    r"\b(?:đơn|don|hàng|hang|bạn|ban|khách|khach|trạng thái|trang thai)\b"
+)
+_MOVED_EN = re.compile(
+    r"\b(?:refunded|transferred|credited|reimbursed|paid (?:out|back|you|to you|to your))\b"
+)
+# "can still be refunded", "has not been refunded yet": possible, wished for or denied.
+_NOT_MOVED_EN = re.compile(
+    r"""
+    \b(?:
+      (?:can|could|may|might|cannot|can['’]?t|couldn['’]?t|to|if|whether|not|won['’]?t)
+        (?:\ (?!will\b|shall\b|has\b|have\b|was\b|were\b|is\b)\w+){0,2}\ be (?:\ \w+ly)?
+      | (?:not|never|hasn['’]?t|isn['’]?t|wasn['’]?t|haven['’]?t|didn['’]?t)
+        (?:\ (?:yet|been|be|get|got|\w+ly)){0,2}
+      | (?:do|would)\ you\ (?:want|like)\b[^.!?\n]{0,40}
+    )\ $
+    """,
+    re.VERBOSE,
+)
+_CLAUSE_END = re.compile(r"[.;!?\n](?!\d)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +122,31 @@ def needs_note(text: str, turns: Sequence[Turn], *, stands_alone: bool) -> bool:
         return True
     if not mentions:
         return False
-    if stands_alone and _MOVED.search(text):
+    if stands_alone and _says_it_moved(text):
         return True
     known = _known(turns)
     return any(known.isdisjoint(mention.readings) for mention in mentions)
+
+
+def _says_it_moved(text: str) -> bool:
+    """Whether it says that money went to the customer, or will."""
+    if _MOVED.search(text):
+        return True
+    if any(_is_payout(text, match) for match in _PAID.finditer(text)):
+        return True
+    return any(
+        not _NOT_MOVED_EN.search(text, max(0, match.start() - 60), match.start())
+        for match in _MOVED_EN.finditer(text)
+    )
+
+
+def _is_payout(text: str, paid: re.Match[str]) -> bool:
+    """Whether "đã thanh toán" speaks of the shop's money, not of an order that was paid for."""
+    before = _CLAUSE_END.split(text[: paid.start()])[-1]
+    after = _CLAUSE_END.split(text[paid.end() :])[0]
+    if _BY_THE_SHOP.search(before) or _TO_THE_CUSTOMER.search(after):
+        return True
+    return not _BY_THE_CUSTOMER.search(before)
 
 
 def _known(turns: Iterable[Turn]) -> frozenset[int]:

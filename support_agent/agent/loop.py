@@ -109,6 +109,7 @@ class AgentLoop:
             tools=self._tools.specs,
             turns=tuple(state.turns),
             timeout_s=timeout,
+            language=state.conversation.language,
         )
         state.budget.steps += 1
         state.call_index += 1

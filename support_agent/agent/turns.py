@@ -11,7 +11,7 @@ from support_agent.agent.budget import Budget, RunLimits, what_is_asked
 from support_agent.agent.claims import needs_note
 from support_agent.agent.history import turns_of
 from support_agent.agent.loop import AgentLoop, LoopEnd, RunState
-from support_agent.domain.conversation import Assurance, Author, Conversation
+from support_agent.domain.conversation import Author, Conversation
 from support_agent.domain.errors import (
     ConfigurationError,
     Conflict,
@@ -40,11 +40,15 @@ from support_agent.domain.wording import (
 )
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.storage import Database, RunEnd, Transaction
+from support_agent.services.consent import awaits_answer
 from support_agent.services.conversations import Binding, ConversationDesk
+from support_agent.services.quotes import quote_shown
 from support_agent.services.terms import RefundTerms
 
 log = structlog.get_logger(__name__)
 LEASE_GRACE_S = 30.0
+# What the model says may not push what code says off the customer's screen.
+MOST_ANSWER_CHARS = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +183,8 @@ class Agent:
             stop_reason=None,
             operator=incoming.operator,
             started_at=now,
+            # A channel that is less sure of who is writing now than it was then is believed.
+            assurance=min(conversation.assurance, incoming.binding.assurance),
             epoch=epoch,
         )
         if not tx.runs.start(run):
@@ -190,8 +196,7 @@ class Agent:
             conversation_id=conversation.id,
             run_id=run_id,
         )
-        # A channel that is less sure of who is writing now than it was then is believed.
-        return self._state(tx, run, asker, calls_so_far, incoming.binding.assurance)
+        return self._state(tx, run, asker, calls_so_far)
 
     def _claim(self, tx: Transaction, conversation_id: str) -> int:
         epoch = tx.conversations.claim(
@@ -204,9 +209,7 @@ class Agent:
             log.warning("run.orphan_closed", orphan=orphan, conversation_id=conversation_id)
         return epoch
 
-    def _state(
-        self, tx: Transaction, run: Run, asker: Asker, calls_so_far: int, sure: Assurance
-    ) -> RunState:
+    def _state(self, tx: Transaction, run: Run, asker: Asker, calls_so_far: int) -> RunState:
         conversation = tx.conversations.get(run.conversation_id)
         if conversation is None:
             raise RunNotFound(run.id)
@@ -221,7 +224,7 @@ class Agent:
         ]
         return RunState(
             run=run,
-            conversation=replace(conversation, assurance=min(conversation.assurance, sure)),
+            conversation=replace(conversation, assurance=run.assurance),
             asker=asker,
             turns=turns_of(messages, steps, self._terms.zone),
             budget=self._budget(run, own),
@@ -269,23 +272,22 @@ class Agent:
         )
         calls_so_far = tx.runs.model_calls(conversation.id)
         reopened = replace(run, epoch=epoch)
-        return self._state(tx, reopened, asker, calls_so_far, conversation.assurance)
+        return self._state(tx, reopened, asker, calls_so_far)
 
     def _finish(self, tx: Transaction, state: RunState, end: LoopEnd) -> TurnResult:
         language = state.conversation.language
         answered = end.reason in {StopReason.ANSWERED, StopReason.ASKED_CUSTOMER}
-        quotes = self._open_quotes(tx, state) if answered else ()
+        quotes = self._quotes_to_show(tx, state) if answered else ()
         requests = self._spoken_of(tx, state)
         reason = StopReason.ASKED_CUSTOMER if quotes else end.reason
-        parts = [end.text or stop_sentence(end.reason, language)]
+        parts = [_shortened(end.text) or stop_sentence(end.reason, language)]
         if end.text and needs_note(end.text, state.turns, stands_alone=not (quotes or requests)):
             parts.append(amounts_note(language, nothing_filed=not requests))
         parts += [quote_sentence(q, language, self._terms.zone) for q in quotes]
         parts += [request_sentence(r, language, books_only=self._books_only) for r in requests]
         answer = "\n\n".join(part for part in parts if part)
         seq = self._end(tx, state, reason, answer)
-        if quotes:
-            tx.quotes.mark_shown([quote.id for quote in quotes], seq=seq)
+        quotes = self._shown(tx, state, quotes, seq)
         return TurnResult(
             conversation_id=state.conversation.id,
             run_id=state.run.id,
@@ -298,11 +300,31 @@ class Agent:
             usage=state.budget.usage,
         )
 
-    def _open_quotes(self, tx: Transaction, state: RunState) -> tuple[Quote, ...]:
-        if not state.quote_ids:
+    def _quotes_to_show(self, tx: Transaction, state: RunState) -> tuple[Quote, ...]:
+        """What was quoted in this run, and what was shown before and is still unanswered.
+
+        An open quote stands at the end of every answer, so that a yes answers the quote and not
+        another question of the model's.
+        """
+        mine, now = set(state.quote_ids), self._clock.now()
+        return tuple(
+            quote
+            for quote in tx.quotes.open_in(state.conversation.id)
+            if quote.id in mine
+            or (quote.shown_seq and now <= quote.expires_at and awaits_answer(tx, quote))
+        )
+
+    def _shown(
+        self, tx: Transaction, state: RunState, quotes: tuple[Quote, ...], seq: int
+    ) -> tuple[Quote, ...]:
+        """Remember what the customer saw and where; signed, so that no other terms can be filed."""
+        if not quotes:
             return ()
-        mine = set(state.quote_ids)
-        return tuple(q for q in tx.quotes.open_in(state.conversation.id) if q.id in mine)
+        tx.quotes.mark_shown([quote.id for quote in quotes], seq=seq)
+        shown = tuple(replace(quote, shown_seq=seq) for quote in quotes)
+        for quote in shown:
+            tx.audit.append(quote_shown(quote, state.asker.principal, self._clock.now()))
+        return shown
 
     def _spoken_of(self, tx: Transaction, state: RunState) -> tuple[RefundRequest, ...]:
         """The requests the run's tools spoke of, as they stand now."""
@@ -332,3 +354,9 @@ class Agent:
         if not ended or not tx.conversations.release(run.conversation_id, epoch=run.epoch):
             raise ConversationBusy(run.conversation_id)
         return seq
+
+
+def _shortened(text: str | None) -> str | None:
+    if text is None or len(text) <= MOST_ANSWER_CHARS:
+        return text
+    return f"{text[:MOST_ANSWER_CHARS]}…"

@@ -10,7 +10,7 @@ import typer
 
 from support_agent.cli.brief import brief_object, print_brief
 from support_agent.cli.listing import print_page
-from support_agent.cli.options import Cursor, Json, Limit, examples
+from support_agent.cli.options import LONGEST_NAME, Cursor, Json, Limit, Note, at_most, examples
 from support_agent.cli.output import Column, print_json, say
 from support_agent.cli.runtime import ready, run
 from support_agent.cli.views import age, money, request_object
@@ -40,14 +40,16 @@ Request = Annotated[str, typer.Argument(help="The request's id.", metavar="REQUE
 As = Annotated[
     str,
     typer.Option(
-        "--as", help=f"The approver; proved by {TOKEN_NAME} or a hidden prompt.", metavar="NAME"
+        "--as",
+        help=f"The approver; proved by {TOKEN_NAME} or a hidden prompt.",
+        metavar="NAME",
+        callback=at_most(LONGEST_NAME, "as"),
     ),
 ]
 Expect = Annotated[
     int | None,
     typer.Option("--expect", help="Only if the request is still at this version.", min=1),
 ]
-Note = Annotated[str | None, typer.Option("--note", help="Why, for those who look later.")]
 
 
 @app.command("list", epilog=examples("approvals list", "approvals list --json --limit 50"))

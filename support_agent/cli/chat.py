@@ -20,7 +20,7 @@ from support_agent.cli.options import (
 from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import ready
 from support_agent.cli.turn import binding_of, print_turn, turn_object
-from support_agent.domain.errors import InvalidInput
+from support_agent.domain.errors import ConfigurationError, SupportAgentError
 
 if TYPE_CHECKING:
     from support_agent.agent.turns import TurnResult
@@ -102,7 +102,10 @@ class _Talk:
         self.conversation_id = opened.runner.run(self._enter(conversation_id))
 
     def go_on(self) -> int:
-        """Until the input ends; the exit code is that of the last message."""
+        """Until the input ends; the exit code is that of the last message.
+
+        A message that fails is told and the next one is taken: the talk may be busy for a moment.
+        """
         code = ExitCode.DONE
         while True:
             try:
@@ -122,9 +125,12 @@ class _Talk:
     def _answer(self, text: str) -> ExitCode:
         try:
             result = self._opened.runner.run(self._take(text))
-        except InvalidInput as error:
+        except SupportAgentError as error:
+            code = code_of(error)
+            if isinstance(error, ConfigurationError) or code is ExitCode.BROKEN:
+                raise  # the next message would meet the same
             tell_error(error, as_json=self._as_json)
-            return code_of(error)
+            return code
         self.results.append(result)
         self._show(result)
         return code_of_run(result.status, result.stop_reason)

@@ -11,6 +11,7 @@ from support_agent.cli.exits import ExitCode
 from support_agent.cli.options import Json
 from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import ready, run
+from support_agent.cli.views import local
 from support_agent.domain.errors import SupportAgentError
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def _of_settings(settings: "Settings") -> Iterator[Finding]:
         yield Finding(name="database", detail=parse(settings.database.url).render_as_string())
     except SupportAgentError as error:
         yield Finding(name="database", ok=False, detail=str(error))
-    fixed = f"fixed at {settings.clock.now}" if settings.clock.now else "this machine's"
+    now = settings.clock.now
+    fixed = f"fixed at {local(now, settings.zone)}" if now else "this machine's"
     yield Finding(name="clock", detail=fixed)
     yield Finding(name="proof", detail=PROOFS[settings.approvals.proof])
     yield Finding(name="payments", detail=settings.payments.kind)
@@ -63,6 +65,7 @@ def _of_settings(settings: "Settings") -> Iterator[Finding]:
 
 def _of_installation(settings: "Settings") -> list[Finding]:
     async def work(container: "Container") -> list[Finding]:
+        await container.database().transact(_change_nothing)
         stored = await container.database().read(lambda tx: list(_of_database(tx, settings)))
         signatures = await _signatures(container)
         return [_model(container, settings), *stored, signatures, await _books(container)]
@@ -71,6 +74,11 @@ def _of_installation(settings: "Settings") -> list[Finding]:
         return run(work, settings, check_history=False)
     except SupportAgentError as error:
         return [Finding(name="start", ok=False, detail=str(error))]
+
+
+def _change_nothing(tx: "Transaction") -> None:
+    """Writes no row; a database that can only be read refuses it all the same."""
+    tx.conversations.release("", epoch=0)
 
 
 def _model(container: "Container", settings: "Settings") -> Finding:

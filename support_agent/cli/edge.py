@@ -9,7 +9,7 @@ from typer import Abort, TyperException
 from typer.core import TyperGroup
 
 from support_agent.cli.exits import ExitCode, code_of
-from support_agent.cli.output import print_json, say, say_body
+from support_agent.cli.output import flush, print_json, say, say_body
 from support_agent.domain.errors import InvalidInput, SupportAgentError
 from support_agent.logging import configure
 
@@ -34,16 +34,31 @@ class CommandLine(TyperGroup):
 
         def work() -> object:
             _check_words(words)
-            return super(CommandLine, self).main(
-                words or ["--help"],
-                prog_name or "support-agent",
-                complete_var,
-                standalone_mode=False,
-                windows_expand_args=windows_expand_args,
-                **extra,
-            )
+            try:
+                return super(CommandLine, self).main(
+                    words or ["--help"],
+                    prog_name or "support-agent",
+                    complete_var,
+                    standalone_mode=False,
+                    windows_expand_args=windows_expand_args,
+                    **extra,
+                )
+            except SystemExit as left:
+                if not isinstance(left.__context__, BrokenPipeError):
+                    raise
+                return ExitCode.UNREAD  # typer's own answer to a closed pipe is 1
 
-        sys.exit(guarded(work, as_json=wants_json(words)))
+        try:
+            code = guarded(work, as_json=wants_json(words))
+        except BrokenPipeError:  # stderr is one
+            code = ExitCode.UNREAD
+        sys.exit(code)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's signature
+        try:
+            return super().invoke(ctx)
+        finally:
+            flush()  # so that a closed pipe is noticed where typer expects it, not at the exit
 
 
 def wants_json(words: Sequence[str]) -> bool:

@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     UNAVAILABLE = 6  # a foreign system is down
     BROKEN = 70  # a fault of ours (EX_SOFTWARE of sysexits.h)
     INTERRUPTED = 130  # Ctrl-C, as shells count it
+    UNREAD = 141  # who read the output went away, as shells count it; what was done stays done
 
 
 # The nearest class of an error's own line of ancestors counts.

@@ -1,9 +1,33 @@
 """Options that several commands share, each described once."""
 
 import getpass
+import unicodedata
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
+
+from support_agent.domain.errors import InvalidInput
+
+LONGEST_NAME = 64
+LONGEST_NOTE = 1_000
+
+
+def at_most(characters: int, field: str) -> Callable[[str | None], str | None]:
+    """Checks an option whose text is stored: NFC, not too long, nothing a database cannot hold."""
+
+    def check(text: str | None) -> str | None:
+        if text is None:
+            return None
+        text = unicodedata.normalize("NFC", text)
+        if "\0" in text:
+            raise InvalidInput(field, "must not contain NUL")
+        if len(text) > characters:
+            raise InvalidInput(field, f"is longer than {characters} characters; shorten it")
+        return text
+
+    return check
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object.")]
 Trace = Annotated[bool, typer.Option("--trace", help="Print each tool call and what it found.")]
@@ -23,6 +47,16 @@ Operator = Annotated[
         "--operator",
         help="Who types for the customer or the shop; the user of this machine by default.",
         metavar="NAME",
+        callback=at_most(LONGEST_NAME, "operator"),
+    ),
+]
+Note = Annotated[
+    str | None,
+    typer.Option(
+        "--note",
+        help=f"Why, for those who look later; at most {LONGEST_NOTE} characters.",
+        metavar="TEXT",
+        callback=at_most(LONGEST_NOTE, "note"),
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=200, help="Rows of one page.")]

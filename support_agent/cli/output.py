@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from shutil import get_terminal_size
 from typing import TextIO
 
 from support_agent.domain.text import visible
@@ -14,7 +15,8 @@ from support_agent.domain.text import visible
 LINE = 4_000  # characters of one printed line
 BODY = 20_000  # characters of a text over several lines
 CELL = 80  # characters of one table cell
-WIDEST = 2_000  # columns of a table; the terminal wraps what it cannot show
+GAP = 2  # blanks between two columns
+WIDEST = 2_000  # columns of a table; one that does not fit the window is not printed as one
 
 _NOT_PLAIN_ASCII = re.compile(r"[^\x20-\x7e]")
 # Escaped in JSON, which loses nothing: controls, invisible and bidi characters, odd separators.
@@ -69,6 +71,11 @@ def _write(text: str, to: TextIO | None) -> None:
     print(text, file=to or sys.stdout)
 
 
+def flush() -> None:
+    """Hand over what is still in a buffer; nothing when stdout is closed."""
+    print(end="", flush=True)  # noqa: T201 - sys.stdout may be None, which print knows
+
+
 def at_terminal() -> bool:
     """Whether somebody looks; what is piped stays plain."""
     return sys.stdout.isatty()
@@ -90,23 +97,42 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """A table that wraps no cell; plain columns when the output is piped."""
+    """A table that wraps no cell; plain columns when the output is piped.
+
+    At a terminal too narrow for the table each row becomes a block of labels and values.
+    """
     cells = [[visible(cell, CELL) for cell in row] for row in rows]
-    if at_terminal():
-        _rich_table(columns, cells)
-    else:
+    if not at_terminal():
         _plain_table(columns, cells)
+    elif sum(_widths(columns, cells)) + GAP * (len(columns) - 1) > get_terminal_size().columns:
+        _blocks(columns, cells)
+    else:
+        _rich_table(columns, cells)
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [
+        max([len(column.title), *(len(row[index]) for row in rows)])
+        for index, column in enumerate(columns)
+    ]
+
+
+def _blocks(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    for number, row in enumerate(rows):
+        if number:
+            say()
+        cells = zip(columns, row, strict=True)
+        print_facts([(column.title.lower(), cell) for column, cell in cells if cell])
 
 
 def _plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    table = [[column.title for column in columns], *rows]
-    widths = [max(len(row[index]) for row in table) for index in range(len(columns))]
-    for row in table:
+    widths = _widths(columns, rows)
+    for row in ([column.title for column in columns], *rows):
         padded = [
             cell.rjust(width) if column.right else cell.ljust(width)
             for column, cell, width in zip(columns, row, widths, strict=True)
         ]
-        _write("  ".join(padded).rstrip(), None)
+        _write((" " * GAP).join(padded).rstrip(), None)
 
 
 def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
@@ -115,7 +141,8 @@ def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    # One blank of padding and the divider make the GAP.
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(
             column.title, justify="right" if column.right else "left", no_wrap=True, min_width=1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from support_agent.cli.listing import print_page
-from support_agent.cli.options import Json, examples, operator_or_user
+from support_agent.cli.options import Json, Operator, examples, operator_or_user
 from support_agent.cli.output import Column, print_facts, print_json, rfc3339, say, say_body
 from support_agent.cli.runtime import at_the_host, ready, run
 from support_agent.cli.views import local
@@ -101,9 +101,7 @@ def show(
 def activate(
     file: Annotated[Path, typer.Argument(help="A YAML file like standard.yaml.", metavar="FILE")],
     *,
-    operator: Annotated[
-        str | None, typer.Option("--operator", help="Who does it; this machine's user by default.")
-    ] = None,
+    operator: Operator = None,
     as_json: Json = False,
 ) -> None:
     """Put a policy file in force; a changed file needs a new version number."""

@@ -86,9 +86,13 @@ def list_runs(
     )
 
 
-@app.command(epilog=examples("runs show run_01…"))
+@app.command(epilog=examples("runs show run_01…", "runs show run_01… --json"))
 def show(run_id: RunId, *, as_json: Json = False) -> None:
-    """Show the whole record of a run: each thought, action and observation."""
+    """Show the whole record of a run: each thought, action and observation, and the answer.
+
+    With --json `steps` has the tool calls as `ask --json` gives them, and `decisions` everything
+    the model decided: {step, kind (call, answer or question), thought, text, calls, at}.
+    """
 
     def read(tx: Transaction) -> tuple[Run, tuple[RunStep, ...]]:
         found = tx.runs.get(run_id)
@@ -101,7 +105,7 @@ def show(run_id: RunId, *, as_json: Json = False) -> None:
 
     found, steps = run(work)
     if as_json:
-        print_json(_object(found) | {"steps": record_objects(steps)})
+        print_json(_object(found) | record_objects(steps))
         return
     say(f"{found.id}: {found.status} ({found.stop_reason or 'not ended'})")
     say(f"conversation {found.conversation_id}, operator {found.operator or 'none'}")

@@ -2,8 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, TypeVar
 
+import structlog
+
+from support_agent.cli.views import local
+from support_agent.domain.errors import AlreadyDecided, RequestExpired, SupportAgentError
 from support_agent.domain.people import Principal, PrincipalKind, Proof
 from support_agent.logging import configure
 
@@ -12,6 +17,7 @@ if TYPE_CHECKING:
     from support_agent.settings import Settings
 
 T = TypeVar("T")
+log = structlog.get_logger(__name__)
 
 
 def ready() -> "Settings":
@@ -42,7 +48,19 @@ async def _opened(
     from support_agent.container import open_container  # noqa: PLC0415 - costs most of a start
 
     async with open_container(settings, check_history=check_history) as container:
-        return await work(container)
+        head = await container.database().read(lambda tx: tx.audit.head())
+        log.info("audit.head", seq=head.seq, mac=head.mac)  # an anchor outside of the database
+        try:
+            return await work(container)
+        except (AlreadyDecided, RequestExpired) as error:
+            if error.at is not None:
+                _at_the_shops_clock(error, error.at, settings.zone)
+            raise
+
+
+def _at_the_shops_clock(error: SupportAgentError, at: datetime, zone: tzinfo) -> None:
+    """The error's words with their moment as everything here shows it; `at` stays as it is."""
+    error.args = (str(error).replace(at.isoformat(timespec="seconds"), local(at, zone)),)
 
 
 def at_the_host(name: str, kind: PrincipalKind = PrincipalKind.STAFF) -> Principal:

@@ -15,11 +15,14 @@ from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import run
 from support_agent.domain.audit import AuditHead
 from support_agent.domain.errors import SupportAgentError
-from support_agent.domain.refunds import RefundRequest
+from support_agent.domain.refunds import RefundRequest, RequestStatus
 
 if TYPE_CHECKING:
     from support_agent.container import Container
+    from support_agent.ports.storage import Transaction
 
+NOT_SENT = RequestStatus.APPROVED
+MOST = 1_000  # that are counted
 log = structlog.get_logger(__name__)
 
 
@@ -29,11 +32,17 @@ class _Report:
 
     head: AuditHead
     phases: dict[str, Counter[str]] = field(default_factory=dict)
+    not_paid: Counter[str] = field(default_factory=Counter)
     problems: dict[str, SupportAgentError] = field(default_factory=dict)
 
 
 def tick(*, as_json: Json = False) -> None:
     """Expire what waited too long, pay what is approved, ask about payouts that are unclear.
+
+    `paid` counts what became of the payouts, `not_paid` what is approved and was not sent: refused
+    because its approval does not hold (`tasks list` has it), or put off until the next tick (the
+    log has it). The exit code is that of a phase that could not run: a request that is not paid
+    leaves it 0.
 
     Prints the audit head: keep it elsewhere, and `audit verify --head` finds a history cut short.
     """
@@ -42,7 +51,9 @@ def tick(*, as_json: Json = False) -> None:
         print_json(_object(report))
     else:
         for phase, counts in report.phases.items():
-            say(f"{phase}: " + (", ".join(f"{n} {s}" for s, n in counts.items()) or "nothing"))
+            say(f"{phase}: {_counted(counts)}")
+        if report.not_paid:
+            say(f"not paid (see `tasks list`): {_counted(report.not_paid)}")
         for phase, error in report.problems.items():
             say(f"{phase}: {error}; the next tick tries again")
         say(f"audit head {head_text(report.head)}")
@@ -52,12 +63,17 @@ def tick(*, as_json: Json = False) -> None:
 async def _work(container: "Container") -> _Report:
     database, life, payouts = container.database(), container.life(), container.payouts()
     report = _Report(head=await database.read(lambda tx: tx.audit.head()))
-    await _phase(report, "expired", database.transact(life.expire_due))
+    await _phase(report, "expired", life.expire_due(database))
     await _phase(report, "paid", payouts.pay_due())
     await _phase(report, "reconciled", payouts.reconcile())
-    report.head = await database.read(lambda tx: tx.audit.head())
+    report.head, report.not_paid = await database.read(_left)
     log.info("audit.head", seq=report.head.seq, mac=report.head.mac)
     return report
+
+
+def _left(tx: "Transaction") -> tuple[AuditHead, Counter[str]]:
+    unpaid = len(tx.requests.in_status((NOT_SENT,), limit=MOST))
+    return tx.audit.head(), Counter({str(NOT_SENT): unpaid} if unpaid else {})
 
 
 async def _phase(report: _Report, name: str, work: Awaitable[Sequence[RefundRequest]]) -> None:
@@ -68,12 +84,18 @@ async def _phase(report: _Report, name: str, work: Awaitable[Sequence[RefundRequ
         log.warning("tick.phase_failed", phase=name, problem=str(error))
         report.problems[name] = error
     else:
-        report.phases[name] = Counter(str(request.status) for request in done)
+        sent = (request.status for request in done if request.status is not NOT_SENT)
+        report.phases[name] = Counter(map(str, sent))
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing"
 
 
 def _object(report: _Report) -> dict[str, object]:
     return {
         **{phase: dict(counts) for phase, counts in report.phases.items()},
+        "not_paid": dict(report.not_paid),
         "problems": {
             phase: {"code": error.code, "message": str(error)}
             for phase, error in report.problems.items()

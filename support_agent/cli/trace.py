@@ -2,9 +2,18 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
-from support_agent.domain.runs import Observation, RecordedCall, RunStep, ToolCall
+from support_agent.cli.output import rfc3339
+from support_agent.domain.runs import (
+    AskCustomer,
+    CallTools,
+    FinalAnswer,
+    Observation,
+    RecordedCall,
+    RunStep,
+    ToolCall,
+)
 
 NOT_ANSWERED = "(not answered: the run was interrupted)"
 
@@ -41,17 +50,48 @@ def step_objects(steps: Iterable[RunStep]) -> list[dict[str, object]]:
     return [_object(number, recorded) for number, _, recorded in numbered(steps)]
 
 
-def record_objects(steps: Iterable[RunStep]) -> list[dict[str, object]]:
-    """Step objects with the model's thoughts: the whole record of a run."""
-    return [
-        _object(number, recorded)
-        | {
-            "step": step.number,
-            "thought": step.decision.thought,
-            "error_code": recorded.observation.error_code if recorded.observation else None,
-        }
-        for number, step, recorded in numbered(steps)
-    ]
+def record_objects(steps: Sequence[RunStep]) -> dict[str, object]:
+    """The whole record of a run.
+
+    `steps` has the calls as `ask` gives them; `decisions` has everything the model decided, in
+    order, the answers and questions too. A decision's `calls` are the `n` of its steps.
+    """
+    calls = list(numbered(steps))
+    return {
+        "steps": [
+            _object(number, recorded)
+            | {
+                "step": step.number,
+                "thought": step.decision.thought,
+                "error_code": recorded.observation.error_code if recorded.observation else None,
+            }
+            for number, step, recorded in calls
+        ],
+        "decisions": [
+            _decision(step, [number for number, its_step, _ in calls if its_step is step])
+            for step in steps
+        ],
+    }
+
+
+def _decision(step: RunStep, calls: list[int]) -> dict[str, object]:
+    match step.decision:
+        case CallTools():
+            kind, text = "call", None
+        case FinalAnswer(text=answer):
+            kind, text = "answer", answer
+        case AskCustomer(question=question):
+            kind, text = "question", question
+        case _:
+            assert_never(step.decision)
+    return {
+        "step": step.number,
+        "kind": kind,
+        "thought": step.decision.thought,
+        "text": text,
+        "calls": calls,
+        "at": rfc3339(step.at),
+    }
 
 
 def _object(number: int, recorded: RecordedCall) -> dict[str, object]:

@@ -115,7 +115,8 @@ SOFTENERS = ("nhé", "nha", "nhá", "nhen", "nghen", "luôn")
 LISTED: Mapping[_Kind, str] = MappingProxyType(
     {
         _Kind.AGREE: """
-            hoàn toàn đồng ý, hoan toan dong y, đúng, đúng rồi, chốt, chắc chắn, chắc chắn rồi,
+            chuẩn, chuẩn rồi, hoàn toàn đồng ý, hoan toan dong y, đúng, đúng rồi, chốt, chắc chắn,
+            chắc chắn rồi,
             tất nhiên, tất nhiên rồi, dĩ nhiên, có chứ, được thôi, yes, yes please, yep, yeah, yea,
             yup, sure, sure thing, of course, absolutely, definitely, certainly, confirm, confirmed,
             i confirm, agree, agreed, i agree, i do, accept, i accept, correct, that's fine,
@@ -128,7 +129,8 @@ LISTED: Mapping[_Kind, str] = MappingProxyType(
         _Kind.REFUSE: """
             từ chối, no, nope, nah, never, no way, no need, no thanks, not now, not yet, not ok,
             not okay, i refuse, i disagree, i don't, i do not, i don't agree, i do not agree,
-            i don't want it, i do not want it, of course not, absolutely not, definitely not""",
+            i don't want it, i do not want it, of course not, absolutely not, definitely not,
+            đổi ý, đổi ý rồi, changed my mind, i changed my mind""",
         _Kind.STOP: """
             thôi, thôi khỏi, khỏi cần, từ từ, dừng, dừng lại, dung lai, bỏ đi, bỏ qua, để sau,
             dung hoan nua, dung hoan tien nua, stop, wait, cancel, cancel it, cancel that,
@@ -156,6 +158,7 @@ def _phrases() -> Iterator[tuple[_Kind, Iterable[str]]]:
     yield _Kind.PERSON, _joined(("", "nhờ"), PERSONS)
     yield _Kind.SHOP, _joined(("", "nhờ"), SHOPS)
     yield _Kind.PARTICLE, SOFTENERS
+    yield _Kind.OTHER, _joined(NEGATIONS, ("đổi ý",))
     # "được hoàn" and "đã hoàn" tell, "có đồng ý" asks, "chưa hoàn" complains.
     yield _Kind.OTHER, _joined(("được", "có", "đã", "chưa"), DEEDS)
     yield _Kind.OTHER, _joined(("được", "có"), (*AGREEMENTS, *OKS))
@@ -163,6 +166,7 @@ def _phrases() -> Iterator[tuple[_Kind, Iterable[str]]]:
 
 def _phrases_of_yes() -> Iterator[tuple[_Kind, Iterable[str]]]:
     yield _Kind.AGREE, _joined(AGREEMENTS, ("", *DEEDS))
+    yield _Kind.AGREE, _joined(("ừ thì", "uh thì"), AGREEMENTS)
     yield _Kind.AGREE, _joined((*ME, *PERSONS), ("ok", "oke"))
     yield _Kind.ORDER, _joined(("cứ", "nhờ", "vui lòng", "làm ơn"), DEEDS)
     yield _Kind.ORDER, _joined(DEEDS, (*URGES, *_favours(), *SOFTENERS))

@@ -87,10 +87,12 @@ _LONGEST_AMOUNT = 24  # digits and separators of MAX_MINOR, and Python will not 
 def parse_amount(text: str, currency: str) -> int:
     """Minor units of an amount typed by a person: `250000`, `250.000`, `250,000`; `12.50` in USD.
 
+    A separator means one thing per currency: groups of thousands where there are no decimals, so
+    that `17,000` VND is 17000 and never 17; else the decimals, all of them, so that `10.555` USD
+    is refused and never 10555.
+
     Raises:
-        InvalidInput: anything else. `17,000` is 17000, never 17: a group of three digits after a
-            separator is a group of thousands in a currency without decimals, and refused as
-            ambiguous in a currency that has three of them.
+        InvalidInput: anything else; the message has an example in the currency.
     """
     exponent = EXPONENTS.get(currency)
     if exponent is None:
@@ -101,8 +103,9 @@ def parse_amount(text: str, currency: str) -> int:
     minor = _parsed(text, exponent) if len(text) <= _LONGEST_AMOUNT else None
     if minor is None or minor > MAX_MINOR:
         shown = text[:_LONGEST_AMOUNT]
+        example = f"12.{'500'[:exponent]}" if exponent else "250000"
         raise InvalidInput(
-            "amount", f"{shown!r} is not an amount in {currency}; write it like 250000"
+            "amount", f"{shown!r} is not an amount in {currency}; write it like {example}"
         )
     return minor
 
@@ -110,12 +113,8 @@ def parse_amount(text: str, currency: str) -> int:
 def _parsed(text: str, exponent: int) -> int | None:
     if _PLAIN.fullmatch(text):
         return int(text) * int(10**exponent)
-    if _GROUPED.fullmatch(text):
-        # 1.250 KWD may be 1,250 dinars or one and a quarter.
-        return None if exponent == 3 else int(re.sub(r"[.,]", "", text)) * int(10**exponent)
-    if exponent and (match := re.fullmatch(rf"([0-9]+)[.,]([0-9]{{{exponent}}})", text)):
-        return int(match[1] + match[2])
-    return None
+    separated = rf"[0-9]+[.,][0-9]{{{exponent}}}" if exponent else _GROUPED
+    return int(re.sub(r"[.,]", "", text)) if re.fullmatch(separated, text) else None
 
 
 def line_part(*, line_total: int, quantity: int, done: int, units: int) -> int:

@@ -237,6 +237,25 @@ def filing_digest(request: RefundRequest) -> str:
     return hashlib.sha256(canonical(fields)).hexdigest()
 
 
+def quote_digest(quote: Quote) -> str:
+    """What the customer was shown: the exact terms, and in which message."""
+    lines = tuple(f"{line.line_id}:{line.units}:{line.amount_minor}" for line in quote.lines)
+    fields = (
+        quote.id,
+        quote.conversation_id,
+        quote.customer_id,
+        quote.order_id,
+        quote.payment_id,
+        str(quote.amount_minor),
+        quote.currency,
+        quote.destination,
+        str(quote.shown_seq),
+        quote.expires_at.isoformat(),
+        *lines,
+    )
+    return hashlib.sha256(canonical(fields)).hexdigest()
+
+
 class AttemptStatus(StrEnum):
     CREATED = "CREATED"  # committed before the gateway is called
     SUCCEEDED = "SUCCEEDED"

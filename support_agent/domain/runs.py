@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
+from support_agent.domain.conversation import Assurance
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
@@ -119,6 +121,7 @@ class Run:
     stop_reason: StopReason | None
     operator: str | None
     started_at: datetime
+    assurance: Assurance  # how sure the channel was of who wrote the message
     usage: Usage = field(default_factory=Usage)
     steps: int = 0
     consecutive_errors: int = 0

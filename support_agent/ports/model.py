@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Protocol
 
+from support_agent.domain.reasons import Language
 from support_agent.domain.runs import Decision, ToolCall, Usage
 
 
@@ -61,6 +62,7 @@ Turn = CustomerTurn | AssistantTurn | AssistantCalls | ToolResult | Correction
 class ModelRequest:
     """One question to the model. `turns` is pair-safe: every call stands with its result.
 
+    `language` is the conversation's: a message that does not show its own is answered in it.
     `call_index` numbers the model calls of the conversation from 0, over runs and processes;
     failed calls count, and asking again after one is another call.
     """
@@ -73,6 +75,7 @@ class ModelRequest:
     turns: tuple[Turn, ...]
     timeout_s: float
     call_index: int = 0
+    language: Language = "vi"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

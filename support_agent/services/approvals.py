@@ -163,10 +163,12 @@ class Approvals:
             raise DecisionRefused(judged.reason, **judged.facts)
         cumulative = tx.books.of_order(request.order_id).taken_minor
         limit = _reach(approver, request, policy, cumulative)
-        self._take_cap(tx, request, approver, policy)
-        # From here on nobody else decides, so that of two first decisions one is the second.
+        # From here on nobody else decides, so that of two first decisions one is the second, and
+        # of two by the same person the second finds the first.
         if not tx.requests.hold(request):
             raise moved_meanwhile(tx, request.id)
+        _check_first_of(approver, tx, request)
+        self._take_cap(tx, request, approver, policy)
         decision = self._sign(request, approver, Choice.APPROVE, by, limit, note)
         tx.decisions.add(decision)
         needed = required_approvals(policy, request.currency, cumulative)
@@ -186,9 +188,10 @@ class Approvals:
         cumulative = tx.books.of_order(request.order_id).taken_minor
         limit = check_authority(approver, request, cumulative_minor=cumulative)
         decision = self._sign(request, approver, Choice.REJECT, by, limit, note)
-        tx.decisions.add(decision)
         facts = decision_facts(decision)
-        return self._life.transition(tx, request, RequestStatus.REJECTED, actor=by, data=facts)
+        moved = self._life.transition(tx, request, RequestStatus.REJECTED, actor=by, data=facts)
+        tx.decisions.add(decision)  # under the row that was just moved, as an approval is
+        return moved
 
     def _approver(self, tx: Transaction, name: str) -> Approver:
         approver = tx.people.get(name)
@@ -209,9 +212,7 @@ class Approvals:
             raise RequestExpired(request.id, at=request.expires_at)
         if expect is not None and expect != request.version:
             raise StaleDecision(request.id, expected=expect, actual=request.version)
-        mine = [d for d in tx.decisions.of(request.id) if d.round == request.round]
-        if any(d.person_id == approver.person_id for d in mine):
-            raise moved_meanwhile(tx, request.id)
+        _check_first_of(approver, tx, request)
         if is_tampered(tx, request, self._keys):
             raise DecisionRefused(Reason.RECORD_CHANGED)
         return request, approver
@@ -291,6 +292,13 @@ class Approvals:
             notify=False,
             data=decision_facts(decision),
         )
+
+
+def _check_first_of(approver: Approver, tx: Transaction, request: RefundRequest) -> None:
+    """A person decides a round once."""
+    decisions = (d for d in tx.decisions.of(request.id) if d.round == request.round)
+    if any(decision.person_id == approver.person_id for decision in decisions):
+        raise moved_meanwhile(tx, request.id)
 
 
 def _reach(approver: Approver, request: RefundRequest, policy: Policy, cumulative: int) -> int:

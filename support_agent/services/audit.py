@@ -8,7 +8,7 @@ from support_agent.domain.audit import GENESIS, AuditEvent, AuditHead, AuditRow,
 from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.refunds import fingerprint
 from support_agent.domain.signing import KeyRing
-from support_agent.ports.storage import RequestFilter, Transaction
+from support_agent.ports.storage import Transaction, Unreadable
 from support_agent.services.authority import (
     APPROVER_CHANGED,
     POLICY_ACTIVATED,
@@ -17,8 +17,6 @@ from support_agent.services.authority import (
     policy_facts,
 )
 from support_agent.services.refunds import agrees
-
-PAGE = 500
 
 Facts = Mapping[str, str]
 
@@ -56,8 +54,8 @@ def verify(tx: Transaction, keys: KeyRing, *, anchor: AuditHead | None = None) -
     )
 
 
-def check_keys(tx: Transaction, keys: KeyRing) -> AuditHead:
-    """Pass when the newest event bears our signature; the head, to be anchored in the log.
+def check_keys(tx: Transaction, keys: KeyRing) -> None:
+    """Pass when the newest event bears our signature.
 
     Writing on with other keys would make a sound history look forged for good.
 
@@ -66,7 +64,7 @@ def check_keys(tx: Transaction, keys: KeyRing) -> AuditHead:
     """
     newest = tx.audit.newest()
     if newest is None or holds(keys, newest):
-        return tx.audit.head()
+        return
     if not keys.knows(newest.key_id):
         raise ConfigurationError(
             f"this database was signed with key {newest.key_id!r}, which is not among the keys; "
@@ -131,7 +129,7 @@ def _link_problems(row: AuditRow, before: AuditHead, keys: KeyRing) -> list[str]
         problems.append(f"event {before.seq + 1} is missing before {row.seq}")
     if row.prev_mac != before.mac:
         problems.append(f"event {row.seq} does not follow the one before it")
-    if not keys.knows(row.key_id):
+    if row.key_id and not keys.knows(row.key_id):  # one that cannot be read names no key
         problems.append(
             f"event {row.seq} was signed with key {row.key_id!r}, which is not among the keys"
         )
@@ -143,19 +141,17 @@ def _link_problems(row: AuditRow, before: AuditHead, keys: KeyRing) -> list[str]
 def _compare_requests(tx: Transaction, history: _History, problems: list[str]) -> dict[str, str]:
     """Each request row against the last event about it; the fingerprints of the rows."""
     fingerprints: dict[str, str] = {}
-    cursor = None
-    while True:
-        page = tx.requests.list(RequestFilter(), limit=PAGE, cursor=cursor)
-        for request in page.data:
-            fingerprints[request.id] = fingerprint(request)
-            facts = history.requests.get(request.id)
-            if facts is None:
-                problems.append(f"request {request.id!r} has no history")
-            elif not agrees(request, facts):
-                problems.append(f"request {request.id!r} is not what its history says")
-        cursor = page.next_cursor
-        if cursor is None:
-            break
+    for request in tx.requests.all():
+        facts = history.requests.get(request.id)
+        if isinstance(request, Unreadable):
+            fingerprints[request.id] = ""
+            problems.append(f"request {request.id!r} cannot be read: its row was changed")
+            continue
+        fingerprints[request.id] = fingerprint(request)
+        if facts is None:
+            problems.append(f"request {request.id!r} has no history")
+        elif not agrees(request, facts):
+            problems.append(f"request {request.id!r} is not what its history says")
     gone = history.requests.keys() - fingerprints.keys()
     problems += [f"request {missing!r} of the history is gone" for missing in sorted(gone)]
     return fingerprints

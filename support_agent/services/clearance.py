@@ -11,7 +11,7 @@ from support_agent.domain.reasons import Reason
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock
-from support_agent.ports.payments import PaymentState
+from support_agent.ports.payments import PaymentGateway, PaymentState
 from support_agent.ports.storage import RequestFilter, Transaction
 from support_agent.services.authority import check_approver
 from support_agent.services.outcomes import UNSETTLED
@@ -30,17 +30,23 @@ class Clearance:
     """Judges an approved request inside the transaction that would start paying it."""
 
     def __init__(
-        self, *, policies: PoliciesInForce, keys: KeyRing, clock: Clock, livemode: bool
+        self, *, policies: PoliciesInForce, keys: KeyRing, clock: Clock, gateway: PaymentGateway
     ) -> None:
         self._policies = policies
         self._keys = keys
         self._clock = clock
-        self._livemode = livemode
+        self._gateway = gateway
+
+    def by_hand(self, request: RefundRequest) -> bool:
+        """Whether our gateway cannot carry it: cash, a transfer, or another gateway's payment."""
+        return request.method in PAID_BY_HAND or request.gateway != self._gateway.name
 
     def forgery(self, tx: Transaction, request: RefundRequest) -> Reason | None:
         """Why the record cannot be trusted: status alone moves no money."""
         reserved = tx.books.holds(posting_of(request, request.created_at))
         if not reserved or is_tampered(tx, request, self._keys):
+            return Reason.RECORD_CHANGED
+        if tx.attempts.of(request.id):  # what was tried is not approved any more: it was set back
             return Reason.RECORD_CHANGED
         if len(self._approvals(tx, request)) < max(1, request.approvals_needed):
             return Reason.DECISION_NOT_GENUINE
@@ -67,12 +73,13 @@ class Clearance:
             return Objection(reason=judged.reasons[0], facts=judged.facts)
         # What is sent is read before what is settled: one that is settled meanwhile counts twice
         # then and not never, so that our own refund is not taken for somebody else's.
-        sent = _sent_by_others(tx, request)
+        sent = self._sent_by_others(tx, request)
         books = tx.books.of_order(request.order_id)
         if not all(_may_still_decide(tx, d, self._keys) for d in approvals.values()):
             return Objection(reason=Reason.APPROVER_DISABLED)
-        tier = _tier_objection(request, books, policy, approvals)
-        if tier is not None or request.method in PAID_BY_HAND:
+        told = state.refunded_minor if state else 0
+        tier = _tier_objection(request, books, policy, approvals, told)
+        if tier is not None or self.by_hand(request):
             return tier
         return self._payment_objection(request, books, state, sent)
 
@@ -82,7 +89,8 @@ class Clearance:
     def _payment_objection(
         self, request: RefundRequest, books: OrderBooks, state: PaymentState | None, sent: int
     ) -> Objection | None:
-        if state is None or state.account != request.account or state.livemode != self._livemode:
+        where = (request.account, self._gateway.livemode)
+        if state is None or (state.account, state.livemode) != where:
             return Objection(reason=Reason.PAYMENT_FROZEN)
         if state.disputed:
             return Objection(reason=Reason.DISPUTED)
@@ -94,6 +102,21 @@ class Clearance:
         if state.refunded_minor > settled + sent:
             return Objection(reason=Reason.PAYMENT_FROZEN)
         return None
+
+    def _sent_by_others(self, tx: Transaction, request: RefundRequest) -> int:
+        """What other requests on the same payment may have been paid without our knowing yet.
+
+        A row that somebody changed explains nothing: it may have been settled long ago.
+        """
+        of_order = tx.requests.list(RequestFilter(order_id=request.order_id), limit=MOST_REQUESTS)
+        return sum(
+            other.amount_minor
+            for other in of_order.data
+            if other.status in SENT
+            and other.payment_id == request.payment_id
+            and other.id != request.id
+            and not is_tampered(tx, other, self._keys)
+        )
 
 
 def _may_still_decide(tx: Transaction, decision: Decision, keys: KeyRing) -> bool:
@@ -110,13 +133,17 @@ def _may_still_decide(tx: Transaction, decision: Decision, keys: KeyRing) -> boo
 
 
 def _tier_objection(
-    request: RefundRequest, books: OrderBooks, policy: Policy, approvals: Approvals
+    request: RefundRequest, books: OrderBooks, policy: Policy, approvals: Approvals, told: int
 ) -> Objection | None:
     """Whether the approvals reach for what will be gone of the order after this payment.
 
+    `told` is what the gateway says it refunded of the payment: our books may have been set back.
     What only waits beside it does not count here: a person will judge that with this one in view.
     """
-    gone = sum(payment.refunded_minor for payment in books.payments) + request.amount_minor
+    gone = request.amount_minor + sum(
+        max(payment.refunded_minor, told if payment.payment_id == request.payment_id else 0)
+        for payment in books.payments
+    )
     try:
         level = required_level(policy, request.currency, gone)
     except RefundRefused as refused:
@@ -127,15 +154,3 @@ def _tier_objection(
     if len(approvals) < needed:
         return Objection(reason=Reason.NOT_ENOUGH_APPROVALS)
     return None
-
-
-def _sent_by_others(tx: Transaction, request: RefundRequest) -> int:
-    """What other requests on the same payment may have been paid without our knowing yet."""
-    of_order = tx.requests.list(RequestFilter(order_id=request.order_id), limit=MOST_REQUESTS)
-    return sum(
-        other.amount_minor
-        for other in of_order.data
-        if other.status in SENT
-        and other.payment_id == request.payment_id
-        and other.id != request.id
-    )

@@ -9,13 +9,27 @@ from support_agent.ports.storage import Transaction
 def consent_to(tx: Transaction, quote: Quote) -> Consent | None:
     """What the customer answered to the quote, None when they have not answered.
 
-    Only messages of the quote's own conversation after the one it was shown in count. A no
-    anywhere after it stands (a change of mind takes a new quote); otherwise the newest decides.
+    Only messages of the quote's own conversation after the last one that showed it count. A no
+    among them stands (a change of mind takes a new quote); otherwise the newest decides. A yes
+    that follows something else we said (a notice, an apology) may be an answer to that, so it is
+    unclear unless it repeats one; our answer to a question shows an open quote again for this.
     """
     if quote.shown_seq is None:
         return None
-    later = tx.conversations.messages(quote.conversation_id, after_seq=quote.shown_seq)
-    answers = [classify(m.text) for m in later if m.author is Author.CUSTOMER]
+    answers: list[Consent] = []
+    interrupted = False
+    for message in tx.conversations.messages(quote.conversation_id, after_seq=quote.shown_seq):
+        if message.author is not Author.CUSTOMER:
+            interrupted = True
+            continue
+        said = classify(message.text)
+        to_something_else = interrupted and Consent.YES not in answers
+        answers.append(Consent.UNCLEAR if said is Consent.YES and to_something_else else said)
     if not answers:
         return None
     return Consent.NO if Consent.NO in answers else answers[-1]
+
+
+def awaits_answer(tx: Transaction, quote: Quote) -> bool:
+    """Whether a quote that was shown is still to be answered with a yes or a no."""
+    return consent_to(tx, quote) not in {Consent.YES, Consent.NO}

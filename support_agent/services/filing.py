@@ -16,7 +16,7 @@ from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.storage import CapKey, CapScope, Posting, Shortage, Transaction
 from support_agent.services.consent import consent_to
-from support_agent.services.quotes import Quotes, Terms
+from support_agent.services.quotes import Quotes, Terms, is_as_shown
 from support_agent.services.refunds import RefundLife, decision_facts, posting_of
 from support_agent.services.terms import RefundTerms
 
@@ -90,6 +90,8 @@ class Filing:
         consent = consent_to(tx, quote)
         if consent is None:
             raise RefundRefused(Reason.NO_CONSENT)
+        if not is_as_shown(tx, quote, self._keys):
+            raise RefundRefused(Reason.QUOTE_STALE)
         if consent is Consent.NO:
             raise RefundRefused(Reason.CONSENT_REFUSED)
         if consent is Consent.UNCLEAR and not quote.needs_person:

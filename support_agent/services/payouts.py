@@ -1,12 +1,10 @@
 """Paying: commit the intent, call the gateway once with its key, commit what came of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TypeVar
-
-import structlog
 
 from support_agent.domain.audit import AuditEvent
 from support_agent.domain.errors import (
@@ -15,8 +13,9 @@ from support_agent.domain.errors import (
     PaymentDeclined,
     PaymentError,
     PaymentOutcomeUnknown,
+    RecordChanged,
 )
-from support_agent.domain.orders import PAID_BY_HAND, Order
+from support_agent.domain.orders import Order
 from support_agent.domain.people import SYSTEM
 from support_agent.domain.reasons import Reason
 from support_agent.domain.refunds import (
@@ -36,12 +35,16 @@ from support_agent.services.outcomes import UNSETTLED, Outcomes, task_about
 from support_agent.services.policies import PoliciesInForce
 from support_agent.services.refunds import RefundLife, stored_request
 from support_agent.services.standing import Objection
+from support_agent.services.sweeps import PAGE, sweep
 from support_agent.services.terms import RefundTerms
 
 T = TypeVar("T")
 S = RequestStatus
-log = structlog.get_logger(__name__)
-BATCH = 100
+
+# The number of a request's attempt. FAILED is final, so there is one in a request's life, in
+# whichever round. It is counted from no row: whoever can hide an attempt, or bring an earlier
+# round back, gets the same key again, and with it the refund that was made already.
+ONLY = 1
 
 # A payment this young may be on its way in another process. A courtesy, so business time will do:
 # calling it in doubt too early costs the customer a second message, and nobody any money.
@@ -76,9 +79,7 @@ class Payouts:
         self._terms = terms
         self._clock = clock
         self._ids = ids
-        self._clearance = Clearance(
-            policies=policies, keys=keys, clock=clock, livemode=gateway.livemode
-        )
+        self._clearance = Clearance(policies=policies, keys=keys, clock=clock, gateway=gateway)
         self._outcomes = Outcomes(database=database, life=life, clock=clock)
 
     async def pay(self, request_id: str, *, notify: bool = True) -> RefundRequest:
@@ -100,16 +101,19 @@ class Payouts:
             )
         except AlreadyDecided:  # somebody else moved it at the same moment
             return await self._database.read(lambda tx: stored_request(tx, request_id))
+        except RecordChanged:
+            return await self._database.transact(lambda tx: self._key_taken(tx, request_id))
         if isinstance(started, RefundRequest):
             return started
         return await self._send(started, notify=notify)
 
     async def pay_due(self) -> tuple[RefundRequest, ...]:
         """Pay what is approved and was not tried yet: a process died, or the gateway was down."""
-        due = await self._database.read(
-            lambda tx: tx.requests.in_status((S.APPROVED,), limit=BATCH)
+        return await sweep(
+            self._database,
+            lambda tx, last: tx.requests.in_status((S.APPROVED,), limit=PAGE, after=last),
+            self.pay,
         )
-        return await self._each(due, lambda request: self.pay(request.id))
 
     async def reconcile(self) -> tuple[RefundRequest, ...]:
         """Settle attempts whose outcome is not known, by asking the gateway for their key.
@@ -117,27 +121,16 @@ class Payouts:
         Nothing is sent again. What the gateway does not know is in doubt, once it is too old to be
         on its way in another process, and stays so until the gateway knows it or a person looks.
         """
-        open_ones = await self._database.read(
-            lambda tx: tx.requests.in_status(UNSETTLED, limit=BATCH)
+        return await sweep(
+            self._database,
+            lambda tx, last: tx.requests.in_status(UNSETTLED, limit=PAGE, after=last),
+            self._reconcile_one,
         )
-        return await self._each(open_ones, self._reconcile_one)
 
-    async def _each(
-        self,
-        requests: Iterable[RefundRequest],
-        work: Callable[[RefundRequest], Awaitable[RefundRequest]],
-    ) -> tuple[RefundRequest, ...]:
-        """One after the other; what cannot be done now must not keep the others waiting."""
-        done = []
-        for request in requests:
-            try:
-                done.append(await work(request))
-            except Exception:
-                log.exception("payout.put_off", refund_id=request.id)
-        return tuple(done)
-
-    async def _reconcile_one(self, request: RefundRequest) -> RefundRequest:
-        attempt = await self._database.read(lambda tx: tx.attempts.live(request.id))
+    async def _reconcile_one(self, request_id: str) -> RefundRequest:
+        request, attempt = await self._database.read(
+            lambda tx: (stored_request(tx, request_id), tx.attempts.live(request_id))
+        )
         if attempt is None:
             return request
         age = self._clock.now() - attempt.created_at
@@ -153,7 +146,7 @@ class Payouts:
 
     async def _payment_state(self, request: RefundRequest) -> PaymentState | None:
         """What the gateway says of the payment, read before each attempt; None: it knows none."""
-        if request.method in PAID_BY_HAND:
+        if self._clearance.by_hand(request):
             return None
         try:
             return await self._ask(self._gateway.payment_state(instruction_of(request)))
@@ -182,15 +175,19 @@ class Payouts:
         objection = self._clearance.objection(tx, request, order, state)
         if objection is not None:
             return self._back(tx, request, objection)
-        if request.method in PAID_BY_HAND:
-            tx.tasks.add(task_about(request, "pay_by_hand", self._clock))
-            return self._life.transition(tx, request, S.MANUAL_REVIEW, actor=SYSTEM, notify=notify)
+        if self._clearance.by_hand(request):
+            moved = self._life.transition(tx, request, S.MANUAL_REVIEW, actor=SYSTEM, notify=notify)
+            tx.tasks.add(task_about(moved, "pay_by_hand", self._clock))
+            return moved
         return self._start(tx, request)
 
-    def _start(self, tx: Transaction, request: RefundRequest) -> Attempt | RefundRequest:
-        attempt = self._attempt(tx, request)
-        if not tx.attempts.add(attempt):
-            return request
+    def _start(self, tx: Transaction, request: RefundRequest) -> Attempt:
+        """The request's row first: who has moved it is the only one to start this round.
+
+        Raises:
+            RecordChanged: its key is taken all the same, so somebody wrote that by hand.
+        """
+        attempt = self._attempt(request)
         self._life.transition(
             tx,
             request,
@@ -200,7 +197,16 @@ class Payouts:
             approved_until=request.approved_until,
             data={"attempt": attempt.id, "key": attempt.key},
         )
+        if not tx.attempts.add(attempt):
+            raise RecordChanged("refund request", request.id)
         return attempt
+
+    def _key_taken(self, tx: Transaction, request_id: str) -> RefundRequest:
+        """Starting was rolled back; the request is as it was, unless it moved since."""
+        request = stored_request(tx, request_id)
+        if request.status is not S.APPROVED:
+            return request
+        return self._refuse(tx, request, Reason.RECORD_CHANGED)
 
     def _back(self, tx: Transaction, request: RefundRequest, objection: Objection) -> RefundRequest:
         """A person decides again; the decisions of this round no longer count."""
@@ -227,14 +233,13 @@ class Payouts:
             )
         return request
 
-    def _attempt(self, tx: Transaction, request: RefundRequest) -> Attempt:
-        number = len(tx.attempts.of(request.id)) + 1
+    def _attempt(self, request: RefundRequest) -> Attempt:
         return Attempt(
             id=self._ids.new("att"),
             request_id=request.id,
-            number=number,
+            number=ONLY,
             round=request.round,
-            key=attempt_key(request.id, number),
+            key=attempt_key(request.id, ONLY),
             gateway=request.gateway,
             account=request.account,
             gateway_payment_id=request.gateway_payment_id,

@@ -1,6 +1,7 @@
 """Quoting: an exact offer, computed by code, that only a later yes can turn into a request."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from support_agent.domain.allocation import (
     Wish,
@@ -11,16 +12,20 @@ from support_agent.domain.allocation import (
     still_fits,
 )
 from support_agent.domain.assessment import assess, required_level
+from support_agent.domain.audit import AuditEvent, holds
 from support_agent.domain.errors import RefundRefused
 from support_agent.domain.orders import Order, Payment
-from support_agent.domain.people import Asker
+from support_agent.domain.people import Asker, Principal
 from support_agent.domain.policy import Assessment, OrderBooks, Policy, Verdict
 from support_agent.domain.reasons import Reason
-from support_agent.domain.refunds import Quote, RefundLine
+from support_agent.domain.refunds import Quote, RefundLine, quote_digest
+from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.storage import Transaction
 from support_agent.services.policies import PoliciesInForce
 from support_agent.services.terms import RefundTerms
+
+QUOTE_SHOWN = "quote.shown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,3 +168,20 @@ class Quotes:
         tx.quotes.supersede(asker.conversation_id)
         tx.quotes.add(quote)
         return quote
+
+
+def quote_shown(quote: Quote, to: Principal, at: datetime) -> AuditEvent:
+    """The audit event of a quote that the customer was shown, with the digest of its terms."""
+    return AuditEvent(
+        action=QUOTE_SHOWN,
+        actor=to,
+        subject=quote.id,
+        at=at,
+        data={"digest": quote_digest(quote), "seq": str(quote.shown_seq)},
+    )
+
+
+def is_as_shown(tx: Transaction, quote: Quote, keys: KeyRing) -> bool:
+    """Whether the row still has the terms that the customer saw: only those may be filed."""
+    row = tx.audit.latest_for(quote.id, prefix=QUOTE_SHOWN)
+    return row is not None and holds(keys, row) and row.event.data["digest"] == quote_digest(quote)

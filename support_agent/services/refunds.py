@@ -30,8 +30,9 @@ from support_agent.domain.refunds import (
 )
 from support_agent.domain.wording import request_sentence
 from support_agent.ports.clock import Clock
-from support_agent.ports.storage import Posting, Transaction
+from support_agent.ports.storage import Database, Posting, Transaction
 from support_agent.services.order_lookup import foreign_access
+from support_agent.services.sweeps import PAGE, sweep
 
 log = structlog.get_logger(__name__)
 S = RequestStatus
@@ -42,7 +43,6 @@ TOLD = frozenset(
     {S.APPROVED, S.REFUNDED, S.REJECTED, S.CANCELLED, S.EXPIRED, S.FAILED, S.IN_DOUBT}
     | {S.MANUAL_REVIEW, S.PROVIDER_PENDING}
 )
-EXPIRE_BATCH = 200
 
 
 class RefundLife:
@@ -74,8 +74,8 @@ class RefundLife:
     ) -> RefundRequest:
         """Move the request, with the ledger, audit, outbox and notice that belong to the move.
 
-        Balances are taken before the request's row, in the order of everyone else. A new round
-        voids the decisions of the old one, and what they counted into caps with them.
+        Balances are taken before the request's row and caps after it, in the order of everyone
+        else. A new round voids the decisions of the old one, and what they counted into caps.
 
         Raises:
             IllegalTransition: the state table does not list it for this actor.
@@ -90,10 +90,10 @@ class RefundLife:
             approved_until=approved_until,
         )
         self._book(tx, request, effect)
-        if next_round:
-            tx.books.give_back_caps(posting_of(request, self._clock.now()))
         if not tx.requests.move(request, to, round=moved.round, approved_until=approved_until):
             raise moved_meanwhile(tx, request.id)
+        if next_round or effect is LedgerKind.RELEASE:
+            tx.books.give_back_caps(posting_of(request, self._clock.now()))
         self._record(tx, moved, f"refund.{to.lower()}", actor, data)
         if notify and to in TOLD:
             self._tell(tx, moved)
@@ -134,18 +134,30 @@ class RefundLife:
             raise RequestNotFound(request_id)
         return request
 
-    def expire_due(self, tx: Transaction) -> tuple[RefundRequest, ...]:
+    async def expire_due(self, database: Database) -> tuple[RefundRequest, ...]:
         """Void what waited too long; expiry means no.
 
-        A row somebody changed by hand stays for `refunds check`: it must not hold up the others.
+        Each in a transaction of its own: together they would take rows of many orders and
+        conversations, in no order that others could keep.
         """
-        expired = []
-        for request in tx.requests.expired(self._clock.now(), limit=EXPIRE_BATCH):
-            if tx.books.holds(posting_of(request, request.created_at)):
-                expired.append(self.transition(tx, request, S.EXPIRED, actor=SYSTEM))
-            else:
-                log.error("refund.reserve_missing", refund_id=request.id)
-        return tuple(expired)
+        now = self._clock.now()
+
+        async def expire(request_id: str) -> RefundRequest | None:
+            return await database.transact(lambda tx: self._expire(tx, request_id))
+
+        return await sweep(
+            database, lambda tx, last: tx.requests.expired(now, limit=PAGE, after=last), expire
+        )
+
+    def _expire(self, tx: Transaction, request_id: str) -> RefundRequest | None:
+        """A row somebody changed by hand stays as it is, for `refunds check`."""
+        request = stored_request(tx, request_id)
+        if not _is_late(request, self._clock.now()):  # decided since it was listed
+            return None
+        if not tx.books.holds(posting_of(request, request.created_at)):
+            log.error("refund.reserve_missing", refund_id=request.id)
+            return None
+        return self.transition(tx, request, S.EXPIRED, actor=SYSTEM)
 
     def _check_move(
         self,
@@ -212,6 +224,12 @@ def stored_request(tx: Transaction, request_id: str) -> RefundRequest:
     if request is None:
         raise RequestNotFound(request_id)
     return request
+
+
+def _is_late(request: RefundRequest, now: datetime) -> bool:
+    until = {S.PENDING_APPROVAL: request.expires_at, S.APPROVED: request.approved_until}
+    limit = until.get(request.status)
+    return limit is not None and now > limit
 
 
 def agrees(request: RefundRequest, facts: Mapping[str, str]) -> bool:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from support_agent.domain.allocation import payment_with_room, still_fits
 from support_agent.domain.assessment import assess
-from support_agent.domain.audit import holds
+from support_agent.domain.audit import AuditRow, holds
 from support_agent.domain.money import format_money
 from support_agent.domain.orders import Order
 from support_agent.domain.policy import Assessment, Policy, Verdict
@@ -30,13 +30,26 @@ def is_tampered(tx: Transaction, request: RefundRequest, keys: KeyRing) -> bool:
     """Whether the row is not what its newest audit event says, or that event is not ours.
 
     Who can write the database can write a status, and can bring an old approval back by undoing a
-    cancellation. He cannot sign the event that would have to go with it. A row that somebody moved
-    while we looked is no forgery: versions only grow, so it is read again to tell the two apart.
+    cancellation. He cannot sign the event that would have to go with it, nor hide the one that
+    speaks against it: the chain is walked from the event found to the head, so the cost grows with
+    what happened in the shop since the request's last event. A row that somebody moved while we
+    looked is no forgery: versions only grow, so it is read again to tell the two apart.
     """
     row = tx.audit.latest_for(request.id, prefix="refund.")
-    if row is not None and holds(keys, row) and agrees(request, row.event.data):
+    if row is not None and agrees(request, row.event.data) and _reaches_head(tx, row, keys):
         return False
     return tx.requests.get(request.id) == request
+
+
+def _reaches_head(tx: Transaction, row: AuditRow, keys: KeyRing) -> bool:
+    """Whether every event from `row` to the head is ours and follows the one before it."""
+    head = tx.audit.head()  # before the rows: what is appended meanwhile is beyond it
+    last, unbroken = row, holds(keys, row)
+    for later in tx.audit.rows(after=row.seq):  # to the end, or the cursor would stay open
+        if unbroken and last.seq < head.seq:
+            follows = (later.seq, later.prev_mac) == (last.seq + 1, last.mac)
+            last, unbroken = later, follows and holds(keys, later)
+    return unbroken and (last.seq, last.mac) == (head.seq, head.mac)
 
 
 def is_of(request: RefundRequest, order: Order) -> bool:

@@ -56,11 +56,11 @@ class GatewaySimulator:
         gateway.will(Act.LOSE_ANSWER)  # the next refund; the ones after it succeed
     """
 
-    name = "simulator"
     livemode = False
     books_only = False
 
-    def __init__(self, orders: Iterable[Order] = ()) -> None:
+    def __init__(self, orders: Iterable[Order] = (), *, name: str = "ledger") -> None:
+        self.name = name  # only payments that name this gateway are sent to it
         self._payments: dict[str, _Payment] = {}
         self._made: dict[str, tuple[RefundInstruction, GatewayRefund]] = {}
         self._script: deque[Act] = deque()

@@ -5,7 +5,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from support_agent.domain.orders import Moment, Order, OrderLine
-from support_agent.domain.policy import Assessment
+from support_agent.domain.policy import Assessment, LineAssessment
 from support_agent.domain.reasons import Language, sentence
 
 
@@ -28,14 +28,15 @@ def order_headline(order: Order, zone: tzinfo) -> dict[str, Any]:
     }
 
 
-def line_view(line: OrderLine, zone: tzinfo) -> dict[str, Any]:
-    """One line, amounts in minor units."""
+def line_view(line: OrderLine, assessed: LineAssessment | None, zone: tzinfo) -> dict[str, Any]:
+    """One line, amounts in minor units; `refundable` is what could be asked for of it now."""
     view: dict[str, Any] = {
         "line_id": line.id,
         "name": line.name,
         "quantity": line.quantity,
         "total": line.total_minor,
         "returnable": line.returnable,
+        "refundable": assessed.refundable_minor if assessed else 0,
     }
     if line.delivered_at is not None:
         view["delivered_at"] = local_day(line.delivered_at, zone)

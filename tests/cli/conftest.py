@@ -89,3 +89,15 @@ def cli(shop_url: str, environment: Callable[..., None]) -> Cli:
         APPROVALS__PROOF="asserted",
     )
     return Cli(shop_url)
+
+
+@pytest.fixture
+def scripted(environment, tmp_path: Path):
+    """Plays these lines instead of the offline model."""
+
+    def play(*lines: object) -> None:
+        script = tmp_path / "script.jsonl"
+        script.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+        environment(MODEL__KIND="scripted", MODEL__SCRIPT=str(script))
+
+    return play

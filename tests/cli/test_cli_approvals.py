@@ -1,5 +1,7 @@
 """`approvals`: the queue, the brief, and decisions that stand whatever follows them."""
 
+import re
+
 import pytest
 
 
@@ -87,6 +89,8 @@ def test_a_second_approval_is_a_conflict_that_names_the_first(cli):
 
     assert error["code"] == "ALREADY_DECIDED"
     assert (error["by"], error["at"]) == ("lan", "2026-10-13T02:00:00Z")
+    told = cli("approvals", "approve", request, "--as", "huong", code=5).stderr
+    assert "decided by lan at 2026-10-13 09:00\n" in told  # the shop's clock
 
 
 def test_a_rejection_releases_the_amount_and_keeps_the_note(cli):
@@ -154,6 +158,50 @@ def test_an_expired_request_is_a_conflict(cli, environment):
     environment(CLOCK__NOW="2026-10-20")
 
     assert cli.error("approvals", "approve", request, "--as", "lan", code=5)["code"] == "EXPIRED"
+    told = cli("approvals", "approve", request, "--as", "lan", code=5).stderr
+    assert re.search(r"expired at 2026-10-\d\d 09:00; ", told)
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "problem"),
+    [
+        ("note", "x" * 1001, "is longer than 1000 characters"),
+        ("note", "a\0b", "must not contain NUL"),
+        ("as", "x" * 65, "is longer than 64 characters"),
+    ],
+)
+def test_a_text_that_is_too_long_or_broken_decides_nothing(cli, option, text, problem):
+    request = cli.filed("A100")
+    options = {"as": "lan", "note": "ok"} | {option: text}
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+
+    error = cli.error("approvals", "approve", request, *words, code=2)
+
+    assert (error["code"], error["field"]) == ("INVALID_INPUT", option)
+    assert problem in error["message"]
+    assert cli.json("refunds", "show", request)["status"] == "PENDING_APPROVAL"
+
+
+def test_a_note_is_kept_composed_and_may_be_as_long_as_the_limit(cli):
+    request = cli.filed("A100")
+
+    cli("approvals", "reject", request, "--as", "lan", "--note", "a\u0301" * 1000)
+
+    assert cli.json("refunds", "show", request)["decisions"][0]["note"] == "á" * 1000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "xin chào", "--customer", "C001"),
+        ("chat", "--customer", "C001"),
+        ("runs", "resume", "run_1"),
+        ("refunds", "cancel", "req_1"),
+        ("policies", "activate", "standard.yaml"),
+    ],
+)
+def test_an_operator_has_a_name_of_at_most_64_characters(cli, words):
+    assert cli.error(*words, "--operator", "x" * 65, code=2)["field"] == "operator"
 
 
 class TestToken:

@@ -1,23 +1,12 @@
 """`ask`: the answer, the trace, the JSON contract, and what is refused before anything changes."""
 
 import json
-from pathlib import Path
 
 import pytest
 
+from support_agent.testing.model_server import ModelServer, failure
+
 ELIGIBLE = "Đơn A100 của tôi có được hoàn tiền không?"
-
-
-@pytest.fixture
-def scripted(environment, tmp_path: Path):
-    """Plays these lines instead of the offline model."""
-
-    def play(*lines: object) -> None:
-        script = tmp_path / "script.jsonl"
-        script.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
-        environment(MODEL__KIND="scripted", MODEL__SCRIPT=str(script))
-
-    return play
 
 
 def test_the_trace_has_the_form_of_the_articles(cli):
@@ -171,6 +160,24 @@ def test_a_model_that_does_not_answer_is_a_foreign_system_that_is_down(cli, scri
     turn = cli.json("ask", "xin chào", "--customer", "C001", code=6)
 
     assert turn["stop_reason"] == "model_unavailable"
+
+
+@pytest.mark.parametrize(
+    ("status", "setting"), [(401, "OPENAI_API_KEY"), (404, "SUPPORT_AGENT_MODEL__NAME")]
+)
+def test_a_wrong_key_or_model_is_a_configuration_error_without_a_traceback(
+    cli, environment, monkeypatch, status, setting
+):
+    environment(MODEL__KIND="openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+    with ModelServer([failure(status)]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        result = cli("ask", "xin chào", "--customer", "C001", code=2)
+
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
+    assert setting in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("content", [None, "not json\n", '{"unknown": 1}\n'])

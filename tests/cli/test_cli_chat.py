@@ -33,6 +33,16 @@ def test_a_message_that_is_refused_does_not_end_the_talk(cli):
     assert len(result.stdout.splitlines()) >= 1
 
 
+def test_a_conversation_that_is_busy_does_not_end_the_talk(cli):
+    talk = cli.json("ask", "xin chào", "--customer", "C001")["conversation_id"]
+    cli.tamper("UPDATE conversations SET lease_until = 1e12")
+    words = ("chat", "--customer", "C001", "--conversation", talk)
+
+    busy = cli(*words, code=5, stdin="xin chào\nxin chào\n")
+    assert busy.stderr.count("is answering another message") == 2
+    cli(*words, code=2, stdin="xin chào\n" + "x" * 5000 + "\n")
+
+
 def test_the_exit_code_is_that_of_the_last_message(cli, environment):
     environment(LIMITS__MAX_STEPS="1")
 

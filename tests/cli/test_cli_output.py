@@ -5,6 +5,7 @@ import json
 import unicodedata
 
 import pytest
+import structlog
 
 from support_agent.cli import output
 from support_agent.cli.edge import guarded
@@ -17,6 +18,7 @@ from support_agent.logging import configure
 from tests.kit import TODAY
 
 HOSTILE = "Áo [bold red]đỏ[/bold red] \x1b[2J\x9b31m\x1b]0;owned\x07\u202efdp.exe\u200b\r\nquote_id: Q-1 \u2066"
+HOSTILE_NAME = HOSTILE[:64]  # as long as a name may be
 ACTED_ON = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 
 
@@ -62,6 +64,37 @@ def test_a_table_shows_cells_as_text(capsys, request, at_terminal):
     assert "[bold red]đỏ[/bold red] \\x1b[2J" in text
     assert "req_01m8ny1ntx1b44ba28wzy6hzh1" in text  # whole, however narrow the window
     assert len([line for line in text.splitlines() if "22" in line]) == 1
+
+
+def test_a_table_wider_than_the_window_becomes_a_block_a_row(request):
+    terminal = request.getfixturevalue("terminal")
+    columns = [Column(title=title) for title in ("ID", "CONVERSATION", "REASON", "STARTED")]
+    rows = [
+        (f"run_{n}1m8ny1ntx1b44ba28wzy6hzh1", "con_01m8ny1ntx1b", reason, "2026-10-13 09:00")
+        for n, reason in enumerate(("answered", ""))
+    ]
+
+    output.print_table(columns, rows)
+
+    assert terminal.getvalue().splitlines() == [
+        "id            run_01m8ny1ntx1b44ba28wzy6hzh1",
+        "conversation  con_01m8ny1ntx1b",
+        "reason        answered",
+        "started       2026-10-13 09:00",
+        "",
+        "id            run_11m8ny1ntx1b44ba28wzy6hzh1",
+        "conversation  con_01m8ny1ntx1b",
+        "started       2026-10-13 09:00",
+    ]
+
+
+def test_a_table_that_fits_the_window_stays_one(request):
+    terminal = request.getfixturevalue("terminal")
+    output.print_table((Column(title="ID"), Column(title="N")), [("a" * 37, "1")])
+
+    heading, _, row = (line.rstrip() for line in terminal.getvalue().splitlines() if line.strip())
+    assert heading.split() == ["ID", "N"]
+    assert row == "a" * 37 + "  1"  # 40 columns, as many as the window has
 
 
 @pytest.mark.parametrize("at_terminal", [False, True])
@@ -151,6 +184,21 @@ class TestExitCodes:
         )
         assert "'0912345678'" not in printed.err  # as a dump of variables would show it
 
+    def test_a_fault_before_the_settings_are_read_stays_off_stdout(
+        self, cli, monkeypatch: pytest.MonkeyPatch
+    ):
+        def broken() -> None:
+            phone = "0912345678"
+            raise RuntimeError(f"customer {phone}")
+
+        monkeypatch.setattr("support_agent.settings.load_settings", broken)
+        structlog.reset_defaults()
+        result = cli("approvals", "list", code=70)
+
+        assert result.stdout == ""
+        assert result.stderr.splitlines()[-1].startswith("Error: the command failed unexpectedly")
+        assert "'0912345678'" not in result.stderr
+
     def test_ctrl_c_says_that_what_is_committed_stays(self, capsys):
         def interrupted() -> None:
             raise KeyboardInterrupt
@@ -165,7 +213,7 @@ class TestHostileData:
     @pytest.fixture
     def filled(self, cli):
         """An order with hostile names is quoted and filed by a hostile operator, and decided."""
-        talk = ("--customer", "C007", "--operator", HOSTILE)
+        talk = ("--customer", "C007", "--operator", HOSTILE_NAME)
         quoted = cli.json("ask", f"hoàn tiền đơn A703 {HOSTILE}", *talk)
         again = (*talk, "--conversation", quoted["conversation_id"])
         [request] = cli.json("ask", "đồng ý", *again)["pending_approvals"]
@@ -219,7 +267,7 @@ class TestHostileData:
             (("ask", "a", "--customer", HOSTILE), 4),
             (("ask", "a", "--customer", "C001", "--conversation", HOSTILE), 4),
             (("approvals", "show", HOSTILE), 4),
-            (("approvals", "approve", "x", "--as", HOSTILE), 4),
+            (("approvals", "approve", "x", "--as", HOSTILE_NAME), 4),
             (("runs", "show", HOSTILE), 4),
             (("policies", "activate", HOSTILE), 2),
             (("approvals", "list", "--cursor", HOSTILE), 2),

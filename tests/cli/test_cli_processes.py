@@ -161,6 +161,46 @@ async def filed_with_token(url: str, token: str) -> str:
         return (await shop.filed("A100")).id
 
 
+@pytest.mark.parametrize("words", [("--help",), ("ask", "xin chào", "--customer", "C001")])
+def test_a_reader_that_goes_away_ends_the_command_quietly(shop_url, words):
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        (*COMMAND, *words),
+        env=dict(environment_of(shop_url)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    with process.stderr as stderr:
+        told = stderr.read()
+
+    assert (process.wait(PATIENCE_S), told) == (141, b"")
+    if words[0] == "ask":
+        assert query(shop_url, "SELECT status FROM runs") == [("done",)]
+
+
+def test_a_database_that_is_away_for_a_moment_does_not_end_the_talk(shop_url):
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        (*COMMAND, "chat", "--customer", "C001"),
+        env=dict(environment_of(shop_url, DATABASE__BUSY_SECONDS="0.05")),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(shop_url, "SELECT count(*) FROM conversations")
+    with closing(sqlite3.connect(shop_url.removeprefix("sqlite:///"))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        process.stdin.write("xin chào\n")
+        process.stdin.flush()
+        told = process.stderr.readline()
+        other.rollback()
+    answer, _ = process.communicate("Đơn A100 thế nào?\n", timeout=PATIENCE_S)
+
+    assert "did not answer" in told
+    assert "A100" in answer
+    assert process.returncode == 0
+
+
 def test_two_processes_at_once_on_a_fresh_file(tmp_path: Path):
     env = {**environment_of(f"sqlite:///{tmp_path}/var/shop.db")}
     del env["SUPPORT_AGENT_SECURITY__KEYS"]  # the key file is made by either, once

@@ -72,6 +72,26 @@ class TestRuns:
         kept = [{key: step[key] for key in asked["steps"][0]} for step in shown["steps"]]
         assert kept == asked["steps"]
 
+    def test_the_record_as_json_has_every_decision_the_answer_too(self, cli, scripted):
+        call = {"tool": "lookup_order", "arguments": {"order_id": "A100"}, "thought": "look"}
+        scripted(call, {"answer": "Đã giao.", "thought": "known"})
+        first = cli.json("ask", "A100?", "--customer", "C001")
+        scripted({"ask": "Đơn nào?", "thought": "unclear"})
+        second = cli.json("ask", "đơn", "--customer", "C001")
+
+        told = [
+            (decision["step"], decision["kind"], decision["thought"], decision["text"])
+            for turn in (first, second)
+            for decision in cli.json("runs", "show", turn["run_id"])["decisions"]
+        ]
+        assert told == [
+            (1, "call", "look", None),
+            (2, "answer", "known", "Đã giao."),
+            (1, "question", "unclear", "Đơn nào?"),
+        ]
+        called = cli.json("runs", "show", first["run_id"])["decisions"][0]["calls"]
+        assert called == [step["n"] for step in first["steps"]] == [1]
+
     def test_they_are_listed_by_conversation(self, cli, asked):
         other = cli.json("ask", "xin chào", "--customer", "C001")
 

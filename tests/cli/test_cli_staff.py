@@ -75,6 +75,8 @@ class TestApprovers:
             (("add", "hoa", "--limit", "VND"), 2, "INVALID_INPUT"),
             (("add", "hoa", "--limit", "VND=1,5"), 2, "INVALID_INPUT"),
             (("add", "hoa", "--limit", "VND=-5"), 2, "INVALID_INPUT"),
+            (("add", "hoa", "--limit", "USD=10.555"), 2, "INVALID_INPUT"),
+            (("add", "h" * 65, "--limit", "VND=1"), 2, "INVALID_INPUT"),
             (("add", "hoa", "--limit", "XYZ=5"), 2, "INVALID_INPUT"),
             (("add", "hoa", "--limit", "VND=1", "--limit", "VND=2"), 2, "INVALID_INPUT"),
             (("add", "hoa", "--limit", "VND=1", "--customer", "C999"), 4, "CUSTOMER_NOT_FOUND"),
@@ -171,6 +173,22 @@ class TestTick:
         assert lines[:3] == ["expired: nothing", "paid: nothing", "reconciled: nothing"]
         assert lines[3].startswith("audit head ")
 
+    def test_what_is_refused_does_not_count_as_paid(self, cli, environment):
+        real, forged = cli.filed("A100"), cli.filed("A300", customer="C003")
+        environment(PAYMENTS__TIMEOUT_SECONDS="0.000001")
+        cli("approvals", "approve", real, "--as", "lan")
+        environment(PAYMENTS__TIMEOUT_SECONDS="15")
+        cli.tamper("UPDATE refund_requests SET status = 'APPROVED' WHERE order_id = 'A300'")
+
+        ticked = cli.json("tick")
+        lines = cli("tick").stdout.splitlines()
+
+        assert (ticked["paid"], ticked["not_paid"]) == ({"REFUNDED": 1}, {"APPROVED": 1})
+        assert lines[1] == "paid: nothing"
+        assert "not paid (see `tasks list`): 1 APPROVED" in lines
+        [task] = cli.json("tasks", "list")["data"]
+        assert (task["kind"], task["subject"]) == ("payout_refused", forged)
+
 
 class TestTasks:
     def test_a_hand_off_makes_a_task_until_somebody_does_it(self, cli):
@@ -187,6 +205,9 @@ class TestTasks:
         assert {row["kind"] for row in rows} == {"hand_off"}
         assert second["has_more"] is False
         assert rows[0]["id"] in cli("tasks", "list").stdout
+
+    def test_a_cursor_of_another_list_is_refused(self, cli):
+        assert cli.error("tasks", "list", "--cursor", "bogus", code=2)["field"] == "cursor"
 
     def test_no_task_is_nothing_to_do(self, cli):
         assert cli("tasks", "list").stdout == "nothing to do\n"

@@ -98,6 +98,74 @@ async def test_a_no_files_nothing(offline: Shop):
     assert rows(offline.url, "SELECT count(*) FROM refund_requests") == [(0,)]
 
 
+@pytest.mark.parametrize(
+    ("wish", "yes", "cancel"),
+    [
+        ("I want my money back for A100", "yes", "cancel it"),
+        ("hoàn tiền đơn A100", "đồng ý", "thôi huỷ đi"),
+        ("hoan tien don A100", "dong y", "toi doi y, huy di"),
+    ],
+)
+async def test_a_filed_request_is_cancelled_when_the_customer_takes_it_back(
+    offline: Shop, wish: str, yes: str, cancel: str
+):
+    quoted = await take(offline, wish)
+    filed = await take(offline, yes, conversation=quoted.conversation_id)
+    result = await take(offline, cancel, conversation=quoted.conversation_id)
+
+    assert [request.id for request in result.requests] == [filed.requests[0].id]
+    assert [request.status for request in result.requests] == [RequestStatus.CANCELLED]
+
+
+async def test_what_is_paid_already_is_not_said_to_be_cancelled(offline: Shop):
+    quoted = await take(offline, "hoàn tiền đơn A102")
+    await take(offline, "đồng ý", conversation=quoted.conversation_id)
+    result = await take(offline, "huỷ đi", conversation=quoted.conversation_id)
+
+    assert "không thay đổi được nữa" in result.answer
+    assert "Đã hoàn 120.000\u00a0₫" in result.answer
+
+
+@pytest.mark.parametrize(
+    ("question", "customer"),
+    [
+        ("A502", "C005"),
+        ("Đơn A502 tới đâu rồi?", "C005"),
+        ("where is order A502?", "C005"),
+        ("refund 900k of A204", "C002"),
+        ("A500 món nào hoàn được?", "C005"),
+    ],
+)
+async def test_plain_facts_get_no_note_about_amounts(offline: Shop, question: str, customer: str):
+    result = await take(offline, question, customer=customer)
+
+    assert "\u00a0₫" in result.answer
+    for note in AMOUNTS_NOTE:
+        assert note not in result.answer
+
+
+async def test_each_line_is_told_with_what_can_be_refunded_of_it(offline: Shop):
+    result = await take(offline, "A500 món nào hoàn được?", customer="C005")
+
+    assert "Ghế xếp (300.000\u00a0₫)" in result.answer
+    assert "Bàn xếp" not in result.answer  # not delivered
+    assert "Đèn bàn" not in result.answer  # out of the window
+
+
+async def test_a_quantity_without_a_line_is_asked_about(offline: Shop):
+    result = await take(offline, "A704 hoàn 1 cái thôi", customer="C007")
+
+    assert result.quotes == ()
+    assert "Giày chạy bộ, Áo thể thao" in result.answer
+
+
+async def test_an_english_shop_greets_in_english(shop_url: str):
+    async with open_agent(shop_url, model=OfflineModel(), shop={"language": "en"}) as opened:
+        result = await take(opened, "hello")
+
+    assert result.answer.startswith("Hello!")
+
+
 @pytest.mark.parametrize("question", ["Đơn A200 tới đâu rồi?", "Hoàn tiền đơn A200 cho tôi"])
 async def test_someone_elses_order_is_as_good_as_none(offline: Shop, question: str):
     theirs = await take(offline, question, customer="C001")

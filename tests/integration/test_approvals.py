@@ -183,7 +183,7 @@ class TestStale:
     async def test_expiry_means_no(self, shop: Shop, waiting):
         shop.clock.set(waiting.expires_at + timedelta(seconds=1))
 
-        (expired,) = await shop.write(shop.container.life().expire_due)
+        (expired,) = await shop.container.life().expire_due(shop.container.database())
 
         assert expired.status is S.EXPIRED
         assert (await books_of(shop, "A100")).taken_minor == 0
@@ -196,7 +196,7 @@ class TestStale:
         change_request(shop, broken.id, "status = 'PENDING_APPROVAL'")
         shop.clock.advance(timedelta(days=4))
 
-        expired = await shop.write(shop.container.life().expire_due)
+        expired = await shop.container.life().expire_due(shop.container.database())
 
         assert [request.id for request in expired] == [fine.id]
 

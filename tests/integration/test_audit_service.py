@@ -115,6 +115,35 @@ async def test_a_changed_request_is_found(lived: Shop, change: str):
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        "reasons = '[\"BOGUS\"]'",
+        "reasons = '5'",
+        "reasons = 'not JSON'",
+        "lines = '[{}]'",
+        "consent = 'perhaps'",
+        "created_at = 'yesterday'",
+    ],
+)
+async def test_a_request_that_cannot_be_read_is_told_and_the_rest_is_looked_at(
+    lived: Shop, change: str
+):
+    attack(
+        lived.url,
+        f"UPDATE refund_requests SET {change} WHERE order_id = 'A300'",  # noqa: S608 - the attack
+        "UPDATE refund_requests SET amount_minor = 1 WHERE order_id = 'A205'",
+    )
+
+    report = await lived.read(lambda tx: verify(tx, lived.container.keys()))
+
+    assert report.requests == 5
+    assert [told for told in report.problems if told.startswith("request")] == [
+        told for told in report.problems if "is not what" in told or "cannot be read" in told
+    ]
+    assert len([told for told in report.problems if told.startswith("request")]) == 2
+
+
+@pytest.mark.parametrize(
     ("statement", "told"),
     [
         ("UPDATE refund_decisions SET choice = 'approve' WHERE choice = 'reject'", "signature"),

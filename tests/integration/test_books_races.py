@@ -179,6 +179,8 @@ def end(paper: Paper, books: SqlBooks, how: str, which: int, round_: int) -> Non
     posting = replace(paper.postings[which], round=round_)
     if paper.fates[which] == "reserve":
         do(posting)
+        if how == "release":
+            books.give_back_caps(posting)
         paper.fates[which] = how
         return
     with pytest.raises(ReserveMissing), books._connection.begin_nested():

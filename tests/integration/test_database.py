@@ -324,6 +324,19 @@ async def test_a_database_the_server_does_not_have_is_a_wrong_setting(postgres, 
     await database.aclose()
 
 
+async def test_a_server_that_only_lets_read_is_a_wrong_setting(postgres_url, keys):
+    """A stand-by, for one."""
+    database = SqlDatabase(postgres_url, keys)
+
+    def write(tx: Transaction) -> None:
+        tx._connection.exec_driver_sql("SET TRANSACTION READ ONLY")  # type: ignore[attr-defined]
+        add()(tx)
+
+    with pytest.raises(ConfigurationError, match="read-only"):
+        await database.transact(write)
+    await database.aclose()
+
+
 async def test_a_server_that_was_restarted_is_used_again(postgres_url, keys):
     database = SqlDatabase(postgres_url, keys)
     await database.transact(add())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from support_agent.domain.errors import OrdersUnavailable, PaymentOutcomeUnknown
 from support_agent.domain.orders import OrderStatus
 from support_agent.domain.refunds import AttemptStatus, RefundRequest, RequestStatus
 from support_agent.ports.payments import GatewayStatus
+from support_agent.services import payouts, sweeps
 from support_agent.services.payouts import IN_FLIGHT
 from support_agent.testing.gateway import Act, GatewaySimulator
 from tests.heart import (
@@ -17,11 +19,14 @@ from tests.heart import (
     assert_sound,
     attempts,
     balance,
+    change_order,
     change_policy,
+    change_request,
     dispute,
     notices,
     open_shop_with,
     pay,
+    sample_shop,
     simulator,
     tasks,
 )
@@ -103,6 +108,40 @@ class TestPaid:
 
         assert (await pay(shop, request)).status is S.REFUNDED
         assert gateway.sent[0].gateway_payment_id == "led_A601_1"
+
+
+class TestByHand:
+    """What our gateway cannot carry goes to a person, with its reserve."""
+
+    @pytest.mark.parametrize("other", ["stripe", "simulator", "LEDGER", ""])
+    async def test_a_payment_of_another_gateway(self, shop_url: str, other: str):
+        """Also with the real `ledger`, which knows the shop's payments of every gateway."""
+        async with open_shop_with(shop_url) as shop:
+            order = await shop.container.orders().get("A102")
+            payments = tuple(replace(payment, gateway=other) for payment in order.payments)
+            await change_order(shop, "A102", payments=payments)
+
+            request = await shop.filed("A102")
+
+            assert request.status is S.MANUAL_REVIEW
+            assert await attempts(shop, request) == ()
+            assert await balance(shop, "A102") == (120_000, 0)
+            (task,) = await tasks(shop, "pay_by_hand")
+            assert task.subject == request.id
+            assert await shop.container.payouts().reconcile() == ()
+            await assert_sound(shop)
+
+    async def test_a_payment_of_the_gateway_we_have_whatever_its_name(self, shop_url: str):
+        stripe = GatewaySimulator(sample_shop().orders, name="stripe")
+        async with open_shop_with(shop_url, overrides={"gateway": stripe}) as shop:
+            ours = await shop.filed("A102")
+            order = await shop.container.orders().get("A103")
+            payments = tuple(replace(payment, gateway="stripe") for payment in order.payments)
+            await change_order(shop, "A103", payments=payments)
+            theirs = await shop.filed("A103")
+
+        assert (ours.status, theirs.status) == (S.MANUAL_REVIEW, S.REFUNDED)
+        assert [sent.request_id for sent in stripe.sent] == [theirs.id]
 
 
 class TestNotPaid:
@@ -216,7 +255,7 @@ class TestUnknown:
         )
 
         assert refused.steps[0].calls[0].observation.error_code == "ALREADY_PAYING"
-        assert await shop.write(shop.container.life().expire_due) == ()
+        assert await shop.container.life().expire_due(shop.container.database()) == ()
 
     async def test_an_answer_about_another_amount_goes_to_a_person(self, shop: Shop, gateway):
         request = await approved(shop)
@@ -410,6 +449,59 @@ class TestDue:
         (settled,) = await shop.container.payouts().reconcile()
 
         assert settled.order_id == "A205"
+
+    async def test_those_that_never_move_do_not_keep_later_ones_from_their_turn(
+        self, shop: Shop, gateway, monkeypatch
+    ):
+        monkeypatch.setattr(payouts, "PAGE", 1)
+        monkeypatch.setattr(sweeps, "PAGE", 1)
+        gateway.unreachable = True
+        stuck = [await shop.filed(order_id) for order_id in ("A102", "A103")]
+        last = await shop.filed("A204", customer="C002")
+        gateway.unreachable = False
+        for request in stuck:
+            change_request(shop, request.id, "policy_version = 9")
+
+        tried = await shop.container.payouts().pay_due()
+
+        assert [request.status for request in tried] == [S.APPROVED, S.APPROVED, S.REFUNDED]
+        assert tried[-1].id == last.id
+
+    async def test_those_that_stay_in_doubt_do_not_keep_later_ones_from_being_settled(
+        self, shop: Shop, gateway, monkeypatch
+    ):
+        monkeypatch.setattr(payouts, "PAGE", 1)
+        monkeypatch.setattr(sweeps, "PAGE", 1)
+        gateway.will(Act.LOSE_REQUEST, Act.LOSE_REQUEST, Act.LOSE_ANSWER)
+        for order_id, customer in (("A102", "C001"), ("A103", "C001"), ("A204", "C002")):
+            await shop.filed(order_id, customer=customer)
+
+        asked = await shop.container.payouts().reconcile()
+
+        assert [request.status for request in asked] == [S.IN_DOUBT, S.IN_DOUBT, S.REFUNDED]
+
+    async def test_a_row_that_cannot_be_read_does_not_hold_up_the_others(self, shop: Shop, gateway):
+        gateway.unreachable = True
+        broken, sound = await shop.filed("A102"), await shop.filed("A103")
+        gateway.unreachable = False
+        change_request(shop, broken.id, "reasons = '[\"BOGUS\"]'")
+
+        paid = await shop.container.payouts().pay_due()
+
+        assert [request.id for request in paid] == [sound.id]
+
+    async def test_one_call_ends_though_more_are_waiting(self, shop: Shop, gateway, monkeypatch):
+        monkeypatch.setattr(payouts, "PAGE", 1)
+        monkeypatch.setattr(sweeps, "PAGE", 1)
+        monkeypatch.setattr(sweeps, "MOST_AT_ONCE", 2)
+        gateway.unreachable = True
+        for order_id, customer in (("A102", "C001"), ("A103", "C001"), ("A204", "C002")):
+            await shop.filed(order_id, customer=customer)
+        gateway.unreachable = False
+
+        counts = [len(await shop.container.payouts().pay_due()) for _ in range(3)]
+
+        assert counts == [2, 1, 0]
 
     async def test_an_approval_not_used_in_time_is_void(self, shop: Shop, gateway):
         request = await approved(shop)

@@ -107,7 +107,7 @@ class TestForged:
             await shop.write(lambda tx: shop.container.life().cancel(tx, request.id, who))
         if how == "expired":
             shop.clock.advance(timedelta(days=4))
-            await shop.write(shop.container.life().expire_due)
+            await shop.container.life().expire_due(shop.container.database())
         assert (await shop.request(request.id)).status.lower() == how
         change_request(shop, request.id, WRITTEN_APPROVED)
 

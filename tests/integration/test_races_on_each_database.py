@@ -1,12 +1,26 @@
 """Transactions side by side in one process, on SQLite and on PostgreSQL, where they really overlap."""
 
 import asyncio
+import threading
+import time
 from collections import Counter
+from datetime import timedelta
 
 from support_agent.domain.errors import SupportAgentError
 from support_agent.domain.people import Approver
 from support_agent.domain.refunds import RequestStatus
-from tests.heart import add_approver, asker, assert_sound, books_of, notices, requests_of
+from support_agent.ports.storage import CapKey, CapScope
+from support_agent.services.refunds import RefundLife
+from tests.heart import (
+    add_approver,
+    asker,
+    assert_sound,
+    books_of,
+    file,
+    notices,
+    operator,
+    requests_of,
+)
 from tests.kit import Shop
 
 S = RequestStatus
@@ -91,8 +105,115 @@ async def test_of_those_who_end_a_request_at_once_one_wins(shop_on_each: Shop):
             outcome(shop.write(lambda tx, r=request, w=who: life.cancel(tx, r.id, w))),
         )
         # What was approved may still be cancelled; nothing else follows an end.
+        assert set(outcomes) <= {*S, "ALREADY_DECIDED"}
         ended = {o for o in outcomes if o in set(S)}
         assert len(ended - {S.APPROVED}) <= 1
         assert (await shop.request(request.id)).status in ended
     assert len(await requests_of(shop)) == 3
+    await assert_sound(shop)
+
+
+async def test_the_same_approver_many_times_at_once_decides_once(shop_on_each: Shop):
+    """Two windows, or a double click: the others learn that it is decided, by whom."""
+    shop = shop_on_each
+    by = await shop.approver("huong")
+    approve = shop.container.approvals().approve
+    four_eyes = await shop.filed("A303", customer="C003")
+    for request, status in (
+        (await shop.filed("A400", customer="C004", amount=210_000), S.APPROVED),
+        (four_eyes, S.PENDING_APPROVAL),
+    ):
+        outcomes = Counter(
+            await asyncio.gather(*(outcome(approve(request.id, by=by)) for _ in range(4)))
+        )
+
+        assert outcomes == {status: 1, "ALREADY_DECIDED": 3}
+        assert len(await shop.read(lambda tx, r=request: tx.decisions.of(r.id))) == 1
+    await assert_sound(shop)
+
+
+async def test_a_yes_and_a_no_of_one_person_at_once_are_one_decision(shop_on_each: Shop):
+    shop = shop_on_each
+    by, approvals = await shop.approver("huong"), shop.container.approvals()
+    for order_id, customer in (("A100", "C001"), ("A303", "C003"), ("A205", "C002")):
+        request = await shop.filed(order_id, customer=customer)
+
+        outcomes = Counter(
+            await asyncio.gather(
+                *(
+                    outcome(decide(request.id, by=by))
+                    for decide in (approvals.approve, approvals.reject) * 2
+                )
+            )
+        )
+
+        assert outcomes["ALREADY_DECIDED"] == 3
+        assert len(await shop.read(lambda tx, r=request: tx.decisions.of(r.id))) == 1
+    await assert_sound(shop)
+
+
+async def test_a_first_approval_and_a_cancellation_at_once_leave_no_cap_counted(
+    shop_on_each: Shop,
+):
+    shop = shop_on_each
+    request = await shop.filed("A303", customer="C003")
+    by, who = await shop.approver("huong"), asker("C003", request.conversation_id)
+    life = shop.container.life()
+
+    outcomes = await asyncio.gather(
+        outcome(shop.container.approvals().approve(request.id, by=by)),
+        outcome(shop.write(lambda tx: life.cancel(tx, request.id, who))),
+    )
+
+    assert outcomes[1] == S.CANCELLED
+    day = shop.clock.now().astimezone(shop.container.terms().zone).date()
+    cap = CapKey(scope=CapScope.APPROVER, subject="P-HUONG", day=day, currency="VND")
+    assert await shop.read(lambda tx: tx.books.cap_used(cap, since=day)) == 0
+    await assert_sound(shop)
+
+
+class Slow(RefundLife):
+    """Stays a while in the first transaction that told the customer something."""
+
+    told = False
+
+    def _tell(self, tx, request) -> None:
+        super()._tell(tx, request)
+        first, self.told = not self.told, True
+        if first:
+            self.inside.set()
+            time.sleep(0.3)  # the other gets as far as it can
+
+    def __init__(self, *, clock) -> None:
+        super().__init__(clock=clock, books_only=False)
+        self.inside = threading.Event()
+
+
+async def test_expiry_and_a_cancellation_in_one_conversation_do_not_lock_each_other_out(
+    shop_on_each: Shop,
+):
+    """Expiry tells the customer of the first while the shop cancels the second, told there too."""
+    shop = shop_on_each
+    first = await shop.filed("A400", customer="C004", amount=300_000)
+    quoted = await shop.quote("A401", customer="C004", conversation=first.conversation_id)
+    second = (await file(shop, quoted, customer="C004")).requests[0]
+    assert second.conversation_id == first.conversation_id
+    shop.clock.advance(timedelta(days=4))
+    life = Slow(clock=shop.clock)
+
+    async def cancel() -> str:
+        await asyncio.to_thread(life.inside.wait, 5)
+        by = operator("op")
+        return await outcome(
+            shop.write(lambda tx: shop.container.life().cancel_for_shop(tx, second.id, by=by))
+        )
+
+    expired, cancelled = await asyncio.gather(life.expire_due(shop.container.database()), cancel())
+
+    assert first.id in {request.id for request in expired}
+    assert {cancelled, (await shop.request(second.id)).status} <= {
+        S.CANCELLED,
+        S.EXPIRED,
+        "ALREADY_DECIDED",
+    }
     await assert_sound(shop)

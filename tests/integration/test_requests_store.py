@@ -21,7 +21,7 @@ from support_agent.domain.people import Principal, PrincipalKind, Proof
 from support_agent.domain.policy import Verdict
 from support_agent.domain.reasons import Reason
 from support_agent.domain.refunds import AttemptStatus, RefundLine, RequestStatus
-from support_agent.ports.storage import RequestFilter, Transaction
+from support_agent.ports.storage import RequestFilter, Transaction, Unreadable
 from support_agent.testing.builders import (
     NOW,
     make_attempt,
@@ -101,7 +101,7 @@ class TestQuotes:
         still_open = await database.read(lambda tx: tx.quotes.open_in("conv-1"))
         assert [quote.id for quote in still_open] == ["q4"]
 
-    async def test_only_the_first_showing_counts(self, database):
+    async def test_the_last_showing_counts(self, database):
         def fill(tx: Transaction) -> None:
             for name in ("q1", "q2", "q3"):
                 tx.quotes.add(make_quote(name))
@@ -112,7 +112,7 @@ class TestQuotes:
         await write(database, fill)
 
         quotes = await database.read(lambda tx: tx.quotes.open_in("conv-1"))
-        assert [quote.shown_seq for quote in quotes] == [4, 9, None]
+        assert [quote.shown_seq for quote in quotes] == [9, 9, None]
 
 
 class TestRequests:
@@ -215,11 +215,13 @@ class TestExpired:
         for attempt in (make_attempt(paying), failure):
             assert await write(database, lambda tx, a=attempt: tx.attempts.add(a))
 
-        def expired(limit: int) -> Awaitable[tuple]:
-            return database.read(lambda tx: tx.requests.expired(NOW, limit=limit))
+        def expired(limit: int, after: str | None = None) -> Awaitable[tuple[str, ...]]:
+            return database.read(lambda tx: tx.requests.expired(NOW, limit=limit, after=after))
 
-        assert [r.id for r in await expired(10)] == ["approved", "pending", "failed-once"]
-        assert [r.id for r in await expired(2)] == ["approved", "pending"]
+        assert await expired(10) == ("approved", "pending", "failed-once")
+        assert await expired(2) == ("approved", "pending")
+        assert await expired(2, after="pending") == ("failed-once",)
+        assert await expired(2, after="failed-once") == ()
 
 
 class TestLists:
@@ -282,15 +284,34 @@ class TestLists:
             make_request("r4", status=S.IN_DOUBT),
         )
 
-        def ids(*statuses: RequestStatus, limit: int = 9) -> Awaitable[list[str]]:
+        def ids(
+            *statuses: RequestStatus, limit: int = 9, after: str | None = None
+        ) -> Awaitable[tuple[str, ...]]:
             return database.read(
-                lambda tx: [r.id for r in tx.requests.in_status(statuses, limit=limit)]
+                lambda tx: tx.requests.in_status(statuses, limit=limit, after=after)
             )
 
-        assert await ids(S.PAYING, S.IN_DOUBT) == ["r1", "r3", "r4"]
-        assert await ids(S.PAYING, S.IN_DOUBT, limit=2) == ["r1", "r3"]
-        assert await ids(S.PENDING_APPROVAL, S.PAYING) == ["r2", "r3"]
-        assert await ids() == []
+        assert await ids(S.PAYING, S.IN_DOUBT) == ("r1", "r3", "r4")
+        assert await ids(S.PAYING, S.IN_DOUBT, limit=2) == ("r1", "r3")
+        assert await ids(S.PAYING, S.IN_DOUBT, limit=2, after="r3") == ("r4",)
+        assert await ids(S.PAYING, S.IN_DOUBT, after="r2") == ("r3", "r4")  # of another status
+        assert await ids(S.PAYING, S.IN_DOUBT, after="r4") == ()
+        assert await ids(S.PENDING_APPROVAL, S.PAYING) == ("r2", "r3")
+        assert await ids() == ()
+
+    @pytest.mark.parametrize("broken", [(), ("r2",), ("r1", "r2", "r3")])
+    async def test_all_come_oldest_first_and_what_cannot_be_read_keeps_its_place(
+        self, database, broken: tuple[str, ...]
+    ):
+        stored = [make_request(name) for name in ("r1", "r2", "r3")]
+        await file(database, *stored)
+        spoil = sa.text("UPDATE refund_requests SET reasons = '[\"BOGUS\"]' WHERE id = :id")
+        for request_id in broken:
+            await database.run_write(lambda c, i=request_id: c.execute(spoil, {"id": i}))
+
+        assert await database.read(lambda tx: list(tx.requests.all())) == [
+            Unreadable(id=request.id) if request.id in broken else request for request in stored
+        ]
 
     @pytest.mark.parametrize("status", [S.PENDING_APPROVAL, S.REFUNDED, None])
     async def test_a_cursor_of_another_list_is_refused(self, database, status):

@@ -42,6 +42,7 @@ RUN = Run(
     trigger_seq=1,
     status=RunStatus.RUNNING,
     stop_reason=None,
+    assurance=Assurance.VERIFIED,
     operator="lan",
     started_at=NOW,
     epoch=1,

@@ -20,6 +20,7 @@ _BAD_FILES = {
 }
 # Classes of SQLSTATE (PostgreSQL manual, appendix A): connection, roll-back, resources, operator.
 _TRY_AGAIN_STATES = ("08", "40", "53", "55P03", "57", "58")
+_READ_ONLY = "25006"
 _MISCONFIGURED_STATES = ("28", "3D", "42501")
 _MISCONFIGURED_WORDS = ("does not exist", "authentication failed", "no password supplied")
 
@@ -55,31 +56,52 @@ def wrong_address() -> ConfigurationError:
     )
 
 
-def understood(error: DBAPIError, url: URL, *, reading: bool) -> Exception:
-    """Our error for what the driver raised; the driver's own when it is a mistake in our SQL."""
+def understood(error: DBAPIError, url: URL, *, reading: bool, making: bool = False) -> Exception:
+    """Our error for what the driver raised; the driver's own when it is a mistake in our SQL.
+
+    `reading`: the transaction was not to write. `making`: a missing file was to be made.
+    """
     cause = error.orig
     if isinstance(cause, sqlite3.Error):
-        return _of_sqlite(cause, url, reading=reading) or error
-    return _of_postgres(error, url) or error
+        return _of_sqlite(cause, url, reading=reading, making=making) or error
+    return _of_postgres(error, url, reading=reading) or error
 
 
-def _of_sqlite(cause: sqlite3.Error, url: URL, *, reading: bool) -> Exception | None:
-    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+def _of_sqlite(cause: sqlite3.Error, url: URL, *, reading: bool, making: bool) -> Exception | None:
+    extended = getattr(cause, "sqlite_errorcode", 0)
+    code = extended & 0xFF
     path = str(url.database)
     if code in _TRY_AGAIN:
         return DatabaseUnavailable(f"the database {path!r} did not answer ({cause}); try again")
     if code == sqlite3.SQLITE_CANTOPEN:
-        return _cannot_open(path)
+        return _cannot_open(path, making=making)
     if code in _BAD_FILES:
         return ConfigurationError(f"{path!r} {_BAD_FILES[code]}", setting=SETTING)
-    if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM} and not reading:
-        return ConfigurationError(f"{path!r} cannot be written by this user", setting=SETTING)
+    # The plain code while reading is our own writing under `query_only`: a bug. The extended ones
+    # come from the file system, for reading needs to write files beside the database.
+    our_bug = reading and extended == sqlite3.SQLITE_READONLY
+    if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM} and not our_bug:
+        return _cannot_write(path)
     if "no such table" in str(cause):
         return not_upgraded(url)
     return None
 
 
-def _cannot_open(path: str) -> ConfigurationError:
+def _cannot_write(path: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{path!r} cannot be written by this user; make the file and its folder writable (files "
+        "are kept beside it, even for reading), or name another file",
+        setting=SETTING,
+    )
+
+
+def _cannot_open(path: str, *, making: bool) -> ConfigurationError:
+    if making and not Path(path).exists():
+        return ConfigurationError(
+            f"{path!r} cannot be made: its folder cannot be written by this user; change the "
+            "rights on the folder, or name another path",
+            setting=SETTING,
+        )
     if Path(path).is_file():
         return ConfigurationError(
             f"{path!r} cannot be opened; check the rights on it and on its folder", setting=SETTING
@@ -89,12 +111,13 @@ def _cannot_open(path: str) -> ConfigurationError:
     return ConfigurationError(f"there is no database at {path!r}; {UPGRADE}", setting=SETTING)
 
 
-def _of_postgres(error: DBAPIError, url: URL) -> Exception | None:
+def _of_postgres(error: DBAPIError, url: URL, *, reading: bool) -> Exception | None:
     state: str | None = getattr(error.orig, "sqlstate", None)
     words = str(error.orig).strip()
     if state == "42P01":  # undefined_table
         return not_upgraded(url)
-    if state and state.startswith(_MISCONFIGURED_STATES):
+    not_ours = state == _READ_ONLY and not reading  # a stand-by server, or a user who only reads
+    if not_ours or (state and state.startswith(_MISCONFIGURED_STATES)):
         return ConfigurationError(f"the server refuses: {words}", setting=SETTING)
     if state and state.startswith(_TRY_AGAIN_STATES):
         return DatabaseUnavailable(f"the database did not answer ({words}); try again")

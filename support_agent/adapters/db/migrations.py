@@ -104,7 +104,7 @@ def exclusive(url: str, *, create: bool = False) -> Iterator[sa.Connection]:
         finally:
             engine.dispose()
     except DBAPIError as error:
-        meaning = understood(error, address, reading=False)
+        meaning = understood(error, address, reading=False, making=create)
         if meaning is error:
             raise
         raise meaning from error

@@ -18,6 +18,7 @@ from support_agent.ports.storage.requests import (
     Quotes,
     RequestFilter,
     Requests,
+    Unreadable,
 )
 from support_agent.ports.storage.talk import Conversations, RunEnd, Runs
 from support_agent.ports.storage.trail import Audit, Outbox, Task, Tasks
@@ -49,4 +50,5 @@ __all__ = [
     "Task",
     "Tasks",
     "Transaction",
+    "Unreadable",
 ]

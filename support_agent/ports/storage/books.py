@@ -71,8 +71,9 @@ class BookTotal:
 
 
 class Books(Protocol):
-    """Rows are taken in the order order -> lines -> payment -> caps, by every caller.
+    """Rows are taken in the order order -> lines -> payment, by every caller.
 
+    Caps come after the request's row, unless the request is only being made.
     A guard that fails changes nothing itself; the caller raises and the transaction is undone.
     """
 
@@ -98,7 +99,7 @@ class Books(Protocol):
         ...
 
     def release(self, posting: Posting) -> None:
-        """Give the reserve back, with the caps this request took."""
+        """Give the reserve back; what it counted into caps goes by `give_back_caps`."""
         ...
 
     def settle(self, posting: Posting) -> None:

@@ -33,7 +33,7 @@ class Quotes(Protocol):
         ...
 
     def mark_shown(self, quote_ids: Sequence[str], *, seq: int) -> None:
-        """Code put them into message `seq`; only the first showing counts."""
+        """Code put them into message `seq`; the last showing is what is answered."""
         ...
 
     def open_in(self, conversation_id: str) -> tuple[Quote, ...]:
@@ -48,6 +48,13 @@ class RequestFilter:
     status: RequestStatus | None = None
     customer_id: str | None = None
     order_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A request's row that holds what this program never wrote."""
+
+    id: str
 
 
 class Requests(Protocol):
@@ -90,14 +97,24 @@ class Requests(Protocol):
         """
         ...
 
-    def expired(self, now: datetime, *, limit: int) -> tuple[RefundRequest, ...]:
-        """Pending past `expires_at`, or approved past `approved_until`, without a live attempt."""
+    def expired(self, now: datetime, *, limit: int, after: str | None = None) -> tuple[str, ...]:
+        """Pending past `expires_at`, or approved past `approved_until`, without a live attempt.
+
+        Ids, as `in_status` gives them.
+        """
         ...
 
     def in_status(
-        self, statuses: Sequence[RequestStatus], *, limit: int
-    ) -> tuple[RefundRequest, ...]:
-        """Oldest first."""
+        self, statuses: Sequence[RequestStatus], *, limit: int, after: str | None = None
+    ) -> tuple[str, ...]:
+        """Ids, oldest first, of those filed after the request `after`.
+
+        Ids only, so that a row that cannot be read does not hide the others.
+        """
+        ...
+
+    def all(self) -> Iterator[RefundRequest | Unreadable]:
+        """Every request there is, oldest first; what cannot be read keeps its place."""
         ...
 
 

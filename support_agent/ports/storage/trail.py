@@ -19,8 +19,8 @@ class Audit(Protocol):
         """The row the head speaks of; None while nothing has happened."""
         ...
 
-    def rows(self) -> Iterator[AuditRow]:
-        """By `seq`, streamed."""
+    def rows(self, *, after: int = 0) -> Iterator[AuditRow]:
+        """By `seq`, streamed, of those after `after`. Read to the end, or the cursor stays open."""
         ...
 
     def latest_for(self, subject: str, *, prefix: str = "") -> AuditRow | None:

@@ -59,9 +59,11 @@ def test_an_amount_is_shown_in_the_vietnamese_form(amount, currency, shown):
         ("12,50", "USD", 1_250),
         ("0.05", "USD", 5),
         ("12", "USD", 1_200),
-        ("1,250", "USD", 125_000),
+        ("1250,50", "USD", 125_050),
         ("12", "KWD", 12_000),
         ("0.250", "KWD", 250),
+        ("1.250", "KWD", 1_250),
+        ("10,555", "KWD", 10_555),
         ("1250.500", "KWD", 1_250_500),
         (str(MAX_MINOR), "VND", MAX_MINOR),
     ],
@@ -91,7 +93,13 @@ def test_an_amount_is_read_as_a_person_means_it(typed, currency, minor):
         ("1_000", "VND"),
         ("12.5", "USD"),
         ("1,250.50", "USD"),
-        ("1.250", "KWD"),  # 1,250 dinars, or one and a quarter
+        ("1,250", "USD"),  # 1,250 dollars, or one and a quarter
+        ("10.555", "USD"),
+        ("1.234.567", "USD"),
+        ("1.234.567", "KWD"),
+        ("1.25", "KWD"),
+        (".50", "USD"),
+        ("12.", "USD"),
         ("inf", "USD"),
         ("0x10", "VND"),
         ("２５００", "VND"),  # full-width digits
@@ -109,6 +117,16 @@ def test_an_amount_that_could_mean_something_else_is_refused(typed, currency):
     assert len(str(refused.value)) < 120
 
 
+@pytest.mark.parametrize(
+    ("currency", "example"), [("VND", "250000"), ("USD", "12.50"), ("KWD", "12.500")]
+)
+def test_a_refused_amount_is_answered_with_one_that_is_read(currency, example):
+    with pytest.raises(InvalidInput, match=rf"write it like {example}$"):
+        parse_amount("1,2", currency)
+
+    assert parse_amount(example, currency) > 0
+
+
 def test_an_amount_in_an_unknown_currency_is_refused_and_the_known_ones_are_named():
     with pytest.raises(InvalidInput, match="VND"):
         parse_amount("5", "XYZ")
@@ -120,13 +138,8 @@ def test_an_amount_in_an_unknown_currency_is_refused_and_the_known_ones_are_name
 def test_what_is_typed_with_a_decimal_point_is_what_is_shown(minor, currency):
     whole, fraction = divmod(minor, 10 ** EXPONENTS[currency])
     exponent = EXPONENTS[currency]
-    # Three decimals after one to three digits are refused as ambiguous.
-    if exponent == 3 and 1 <= whole <= 999:
-        with pytest.raises(InvalidInput):
-            parse_amount(f"{whole}.{fraction:03d}", currency)
-    else:
-        typed = f"{whole}.{fraction:0{exponent}d}" if exponent else str(whole)
-        assert parse_amount(typed, currency) == minor
+    typed = f"{whole}.{fraction:0{exponent}d}" if exponent else str(whole)
+    assert parse_amount(typed, currency) == minor
 
 
 def test_money_of_one_currency_adds_subtracts_and_compares():

@@ -92,6 +92,7 @@ class Talk:
     turns: list = field(default_factory=list)
     calls: list = field(default_factory=list)  # of the last turn
     runs: int = 0
+    language: str = "vi"
 
     async def say(self, text):
         self.runs += 1
@@ -119,6 +120,7 @@ class Talk:
             tools=tuple(ToolSpec(name=n, description="", parameters={}) for n in self.tools),
             turns=tuple(self.turns),
             timeout_s=30,
+            language=self.language,
         )
 
     def answer(self, call):
@@ -450,10 +452,154 @@ async def test_one_of_several_requests_is_cancelled_after_asking():
     talk, asked = await talked(
         "huỷ yêu cầu hoàn tiền", refund_status={"requests": [*STATUS["requests"], second]}
     )
-    assert "rf_00000001, rf_00000002" in asked.question
+    assert "rf_00000001 (đơn A100), rf_00000002 (đơn A100)" in asked.question
 
     await talk.say("rf_00000002")
     assert talk.calls == [("cancel_refund", {"request_id": "rf_00000002"})]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["cancel it", "thôi huỷ đi", "tôi đổi ý, huỷ đi", "huỷ", "huy di", "rút lại", "undo that",
+     "I changed my mind", "không cần nữa", "đừng hoàn nữa", "don't refund it", "huỷ giúp mình được không",
+     "huỷ A100"],
+)  # fmt: skip
+async def test_whatever_takes_it_back_cancels_the_request_that_was_filed(text):
+    talk, decision = await talked("hoàn tiền đơn A100", "đồng ý", text)
+
+    assert talk.calls == [("cancel_refund", {"request_id": "rf_00000001"})]
+    assert "đã huỷ" in decision.text or "have cancelled" in decision.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["không", "no", "thôi", "no thanks", "không, cảm ơn", "đừng huỷ nhé", "huỷ được không?",
+     "can I still cancel?", "how do I cancel it?"],
+)  # fmt: skip
+async def test_a_plain_no_after_filing_cancels_nothing_and_tells_how_to(text):
+    talk, decision = await talked("hoàn tiền đơn A100", "đồng ý", text)
+
+    assert talk.calls == []
+    assert "A100" in decision.text
+    assert "“huỷ yêu cầu hoàn tiền”" in decision.text or "“cancel my refund" in decision.text
+
+
+async def test_a_request_that_was_cancelled_or_decided_is_not_cancelled_again():
+    status = {"requests": [FILED | {"status": "CANCELLED"}]}
+    talk, decision = await talked(
+        "hoàn tiền đơn A100", "đồng ý", "huỷ đi", "huỷ đi", refund_status=status
+    )
+
+    assert talk.calls == [("refund_status", {"order_id": "A100"})]
+    assert "Không có yêu cầu hoàn tiền nào cho đơn A100 còn huỷ được." in decision.text
+
+
+async def test_a_filed_request_is_cancelled_by_its_order_while_another_quote_stays_open():
+    talk, decision = await talked(
+        *TWICE[:3], "huỷ A100", quote_refund=[*TWO_QUOTES], request_refund=[*TWO_FILED]
+    )
+    assert talk.calls == [("cancel_refund", {"request_id": "rf_00000001"})]
+    assert "A103" in decision.question
+
+    await talk.say("đồng ý")
+    assert talk.calls == [("request_refund", {"quote_id": "qt_00000002"})]
+
+
+@pytest.mark.parametrize("text", ["refund the other one too", "hoàn đơn kia luôn"])
+async def test_another_order_without_its_id_is_asked_about(text):
+    talk, decision = await talked("hoàn tiền đơn A100", "đồng ý", text)
+
+    assert talk.calls == [("list_orders", {})]
+    assert isinstance(decision, AskCustomer)
+
+
+async def test_why_not_is_answered_with_the_reasons():
+    refund = {"verdict": "INELIGIBLE", "reasons": ["Quá hạn."]}
+    _, decision = await talked(
+        "hoàn tiền đơn A100",
+        "sao lại không",
+        quote_refund="ERROR WINDOW_EXPIRED: Quá hạn.",
+        lookup_order=ORDER | {"refund": refund},
+    )
+
+    assert "không được hoàn tiền. Quá hạn." in decision.text
+
+
+@pytest.mark.parametrize("text", ["huỷ đi", "cancel it"])
+async def test_with_nothing_filed_it_is_asked_what_to_cancel(text):
+    talk, decision = await talked(text)
+
+    assert talk.calls == []
+    assert isinstance(decision, AskCustomer)
+
+
+@pytest.mark.parametrize("text", ["huỷ đi", "tôi đổi ý", "cancel it"])
+async def test_while_a_quote_is_open_cancelling_declines_it_for_good(text):
+    talk, decision = await talked("hoàn tiền đơn A100", text)
+    assert talk.calls == []
+    assert "không gửi yêu cầu" in decision.text or "will not be requested" in decision.text
+
+    await talk.say("đồng ý")
+    assert talk.calls == []
+
+
+TWO_QUOTES = [QUOTE, QUOTE | {"quote_id": "qt_00000002", "order_id": "A103"}]
+TWO_FILED = [FILED, FILED | {"request_id": "rf_00000002", "order_id": "A103"}]
+TWICE = ("hoàn tiền đơn A100", "đồng ý", "hoàn tiền đơn A103", "đồng ý")
+
+
+async def test_of_several_filed_requests_it_is_asked_which_and_an_order_names_one():
+    talk, asked = await talked(
+        *TWICE,
+        "huỷ đi",
+        quote_refund=[*TWO_QUOTES],
+        request_refund=[*TWO_FILED],
+        refund_status={"requests": TWO_FILED},
+    )
+    assert [name for name, _ in talk.calls] == ["refund_status"]
+    assert "rf_00000001 (đơn A100), rf_00000002 (đơn A103)" in asked.question
+
+    await talk.say("A103")
+    assert talk.calls == [("cancel_refund", {"request_id": "rf_00000002"})]
+
+
+async def test_both_of_two_filed_requests_are_cancelled_when_both_are_meant():
+    talk, _ = await talked(
+        *TWICE,
+        "huỷ đi",
+        "cả hai",
+        quote_refund=[*TWO_QUOTES],
+        request_refund=[*TWO_FILED],
+        refund_status={"requests": TWO_FILED},
+    )
+
+    assert [name for name, _ in talk.calls] == ["refund_status", "cancel_refund", "cancel_refund"]
+
+
+async def test_when_the_newest_is_paid_an_older_one_is_not_cancelled_in_its_place():
+    told = [TWO_FILED[0], TWO_FILED[1] | {"status": "REFUNDED"}]
+    talk, asked = await talked(
+        *TWICE,
+        "huỷ đi",
+        quote_refund=[*TWO_QUOTES],
+        request_refund=[*TWO_FILED],
+        refund_status={"requests": told},
+    )
+    assert [name for name, _ in talk.calls] == ["refund_status"]
+    assert "“huỷ A100”" in asked.question
+
+    await talk.say("huỷ A100")
+    assert talk.calls == [("cancel_refund", {"request_id": "rf_00000001"})]
+
+
+async def test_a_no_to_a_second_quote_leaves_the_first_request_and_says_so():
+    talk, decision = await talked(
+        *TWICE[:3], "không hoàn nữa", quote_refund=[*TWO_QUOTES], request_refund=[*TWO_FILED]
+    )
+
+    assert talk.calls == []
+    assert "không gửi yêu cầu hoàn tiền này" in decision.text
+    assert "đơn A100 mình vẫn giữ nguyên" in decision.text
 
 
 async def test_a_paid_request_is_not_cancelled():
@@ -462,6 +608,192 @@ async def test_a_paid_request_is_not_cancelled():
 
     assert [name for name, _ in talk.calls] == ["refund_status"]
     assert "Không có yêu cầu hoàn tiền nào còn huỷ được." in decision.text
+
+
+@pytest.mark.parametrize(
+    "text", ["status?", "xong chưa?", "xong chua", "any news?", "is it done yet?"]
+)
+async def test_after_filing_its_state_is_told(text):
+    talk, _ = await talked("hoàn tiền đơn A100", "đồng ý", text)
+
+    assert talk.calls == [("refund_status", {"order_id": "A100"})]
+
+
+@pytest.mark.parametrize(
+    "text", ["how long does it take?", "who approves it?", "mất bao lâu vậy", "ai duyệt?"]
+)
+async def test_how_long_it_takes_is_answered_without_a_promise(text):
+    talk, decision = await talked("hoàn tiền đơn A100", "đồng ý", text)
+
+    assert talk.calls == [("refund_status", {"order_id": "A100"})]
+    assert "không hẹn trước" in decision.text or "cannot promise a date" in decision.text
+
+
+@pytest.mark.parametrize(
+    "text", ["how long does it take?", "ai duyệt?", "xong chưa?", "bao giờ có tiền?"]
+)
+async def test_before_a_yes_it_is_said_that_nothing_was_requested_yet(text):
+    talk, decision = await talked("hoàn tiền đơn A100", text)
+
+    assert talk.calls == []
+    assert isinstance(decision, AskCustomer)
+    assert "chưa được gửi" in decision.question or "not been requested yet" in decision.question
+
+
+@pytest.mark.parametrize("text", ["hmm để xem", "ừ thì", "what?", "huỷ được không?"])
+async def test_with_a_quote_open_what_is_no_answer_is_asked_again_in_plain_words(text):
+    talk, first = await talked("hoàn tiền đơn A100", text)
+    second = await talk.say(text)
+
+    assert talk.calls == []
+    for asked in (first, second):
+        assert "“đồng ý” hoặc “không”" in asked.question or "“yes” or “no”" in asked.question
+        assert "chưa hiểu" not in asked.question
+        assert "not understand" not in asked.question
+
+
+@pytest.mark.parametrize("text", ["ừ thì đồng ý", "chuẩn luôn", "ok luôn"])
+async def test_a_casual_yes_files_the_quote(text):
+    talk, _ = await talked("hoàn tiền đơn A100", text)
+
+    assert talk.calls == [("request_refund", {"quote_id": "qt_00000001"})]
+
+
+@pytest.mark.parametrize("text", ["món nào được hoàn?", "which items can be refunded?"])
+async def test_the_lines_that_can_be_refunded_are_named_and_nothing_is_quoted_again(text):
+    lines = [
+        ORDER["lines"][0] | {"refundable": 150_000},
+        ORDER["lines"][1] | {"refundable": 0},
+    ]
+    order = ORDER | {"lines": lines, "refund": ORDER["refund"] | {"verdict": "PARTIAL"}}
+
+    talk, decision = await talked("hoàn tiền đơn A100", text, lookup_order=order)
+
+    assert talk.calls == [("lookup_order", {"order_id": "A100"})]
+    assert "Áo sơ mi linen (150.000\u00a0₫)" in decision.question
+    assert "Quần short kaki" not in decision.question
+
+
+async def test_a_total_is_asked_back_or_told_from_the_requests():
+    total = "tổng cộng tôi được hoàn bao nhiêu"
+    asked, question = await talked("đơn A100 giao chưa", total)
+    told, _ = await talked("hoàn tiền đơn A100", "đồng ý", total)
+
+    assert asked.calls == [("list_orders", {})]
+    assert "A100" in question.question
+    assert "A101" in question.question
+    assert told.calls == [("refund_status", {})]
+
+
+async def test_of_two_orders_the_second_goes_on_when_the_first_is_refused():
+    refused = "ERROR ORDER_SHIPPING: Đơn đang được giao."
+    talk, decision = await talked("hoàn tiền A101 và A103", quote_refund=[refused, TWO_QUOTES[1]])
+
+    assert [arguments["order_id"] for _, arguments in talk.calls] == ["A101", "A103"]
+    assert isinstance(decision, AskCustomer)
+    assert "Đơn A101: Rất tiếc" in decision.question
+    assert "lần này là đơn A103" in decision.question
+
+
+@pytest.mark.parametrize("go_on", ["đồng ý", "tiếp đi", "hoàn tiền đơn A103"])
+async def test_of_two_orders_the_second_is_named_after_the_first_and_can_be_gone_on_with(go_on):
+    talk = Talk(results=shop(quote_refund=[*TWO_QUOTES], request_refund=[*TWO_FILED]))
+
+    quoted = await talk.say("hoàn tiền A100 và A103")
+    filed = await talk.say("đồng ý")
+    assert "A103" in quoted.question
+    assert "A103" in filed.text
+
+    await talk.say(go_on)
+    assert talk.calls == [("quote_refund", {"order_id": "A103"})]
+
+
+async def test_when_every_order_is_refused_each_is_told():
+    refused = "ERROR ORDER_SHIPPING: Đơn đang được giao."
+    _, decision = await talked("hoàn tiền A101 và A103", quote_refund=refused)
+
+    assert isinstance(decision, FinalAnswer)
+    assert "Đơn A101: " in decision.text
+    assert "Đơn A103: " in decision.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A100 hoàn 1 cái thôi", "hoàn 1 món đơn A100", "refund just one of A100", "hoàn một cái A100",
+     "hoàn món bị lỗi đơn A100", "refund the broken item of A100"],
+)  # fmt: skip
+async def test_so_many_of_something_on_an_order_of_several_lines_is_asked_about(text):
+    talk, asked = await talked(text)
+    assert [name for name, _ in talk.calls] == ["lookup_order"]
+    assert "Áo sơ mi linen, Quần short kaki" in asked.question
+
+
+async def test_the_line_that_is_named_then_is_quoted_with_the_quantity_said_before():
+    talk, _ = await talked("A100 hoàn 1 cái thôi", "áo sơ mi")
+
+    parts = [{"line_id": "L1", "quantity": 1}]
+    assert talk.calls[-1] == ("quote_refund", {"order_id": "A100", "lines": parts})
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity"),
+    [("hoàn 2 cái A100", 2), ("A100 hoàn một cái thôi", 1), ("refund only 3 of A100", 3)],
+)
+async def test_so_many_of_a_single_line_are_quoted(text, quantity):
+    lines = [{"line_id": "L1", "name": "Khăn mặt", "quantity": 10}]
+    talk, _ = await talked(text, lookup_order=ORDER | {"lines": lines})
+
+    parts = [{"line_id": "L1", "quantity": quantity}]
+    assert talk.calls[-1] == ("quote_refund", {"order_id": "A100", "lines": parts})
+
+
+async def test_as_many_as_there_are_is_the_whole_order():
+    talk, _ = await talked("hoàn 3 món A100")
+
+    assert talk.calls[-1] == ("quote_refund", {"order_id": "A100"})
+
+
+async def test_another_order_after_filing_is_another_refund_and_the_yes_is_for_it():
+    talk = Talk(results=shop(quote_refund=[*TWO_QUOTES], request_refund=[*TWO_FILED]))
+    for text in ("hoàn tiền đơn A100", "đồng ý", "A103 nữa"):
+        await talk.say(text)
+    assert talk.calls == [("quote_refund", {"order_id": "A103"})]
+
+    await talk.say("đồng ý")
+    assert talk.calls == [("request_refund", {"quote_id": "qt_00000002"})]
+
+
+async def test_a_yes_repeated_after_filing_is_told_once_and_then_asked_what_for():
+    talk = Talk()
+    for text in ("hoàn tiền đơn A100", "đồng ý"):
+        await talk.say(text)
+    answers = [await talk.say("đồng ý") for _ in range(3)]
+
+    assert isinstance(answers[0], FinalAnswer)
+    assert "A100" in answers[0].text
+    for again in answers[1:]:
+        assert isinstance(again, AskCustomer)
+        assert "A100" not in again.question
+
+
+async def test_a_yes_after_another_order_was_looked_at_is_not_about_the_filed_one():
+    talk, decision = await talked(
+        "hoàn tiền đơn A100", "đồng ý", "đơn A101 giao chưa", "đồng ý",
+        lookup_order=ORDER | {"order_id": "A101"},
+    )  # fmt: skip
+
+    assert talk.calls == []
+    assert isinstance(decision, AskCustomer)
+    assert "A100" not in decision.question
+
+
+@pytest.mark.parametrize(("language", "told"), [("en", "Hello!"), ("vi", "Chào bạn!")])
+async def test_a_message_that_shows_no_language_is_answered_in_the_conversations(language, told):
+    talk = Talk(language=language)
+
+    decision = await talk.say("hello")
+
+    assert decision.text.startswith(told)
 
 
 async def test_a_person_is_called_when_asked_for():

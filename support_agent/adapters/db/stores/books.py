@@ -43,7 +43,7 @@ _TABLES = {
 
 
 class SqlBooks:
-    """Rows are taken order -> lines -> payment -> caps, each by one conditional update."""
+    """Rows are taken order -> lines -> payment, each by one conditional update."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
@@ -76,7 +76,6 @@ class SqlBooks:
     def release(self, posting: Posting) -> None:
         moves = self._unhold(posting, LedgerKind.RELEASE)
         write_entries(self._connection, LedgerKind.RELEASE, moves, posting=posting)
-        self.give_back_caps(posting)
 
     def settle(self, posting: Posting) -> None:
         moves = self._unhold(posting, LedgerKind.SETTLE)

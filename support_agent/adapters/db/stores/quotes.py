@@ -44,9 +44,7 @@ class SqlQuotes:
 
     def mark_shown(self, quote_ids: Sequence[str], *, seq: int) -> None:
         self._connection.execute(
-            sa.update(QUOTES)
-            .where(QUOTES.c.id.in_(quote_ids), QUOTES.c.shown_seq.is_(None))
-            .values(shown_seq=seq)
+            sa.update(QUOTES).where(QUOTES.c.id.in_(quote_ids)).values(shown_seq=seq)
         )
 
     def open_in(self, conversation_id: str) -> tuple[Quote, ...]:

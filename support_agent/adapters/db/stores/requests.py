@@ -1,6 +1,6 @@
 """Refund requests in SQL: facts inserted once, moved by one conditional update."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,7 +27,7 @@ from support_agent.domain.orders import PaymentMethod
 from support_agent.domain.people import Principal, PrincipalKind, Proof
 from support_agent.domain.policy import Verdict
 from support_agent.domain.refunds import RefundRequest, RequestStatus
-from support_agent.ports.storage.requests import Page, RequestFilter
+from support_agent.ports.storage.requests import Page, RequestFilter, Unreadable
 
 REQUESTS = table_of(RefundRequestRow)
 ATTEMPTS = table_of(RefundAttemptRow)
@@ -37,6 +37,9 @@ _PENDING = RequestStatus.PENDING_APPROVAL
 # The orders of a list, as its cursors name them.
 _QUEUE = "queue"
 _NEWEST = "newest"
+_ROWS_AT_ONCE = 500
+# What a value that this program never wrote raises on its way out of a row.
+_NOT_OURS = (AttributeError, KeyError, TypeError, ValueError)
 
 
 class SqlRequests:
@@ -103,33 +106,41 @@ class SqlRequests:
         )
         return held.rowcount == 1
 
-    def expired(self, now: datetime, *, limit: int) -> tuple[RefundRequest, ...]:
+    def expired(self, now: datetime, *, limit: int, after: str | None = None) -> tuple[str, ...]:
         live = sa.exists().where(ATTEMPTS.c.request_id == REQUESTS.c.id, sa.text(NOT_FAILED_SQL))
         late = (
-            sa.select(REQUESTS)
-            .where(sa.text(PENDING_SQL), REQUESTS.c.expires_at < now)
-            .order_by(REQUESTS.c.queue_rank, REQUESTS.c.id),
-            sa.select(REQUESTS)
-            .where(_is(RequestStatus.APPROVED), REQUESTS.c.approved_until < now)
-            .order_by(REQUESTS.c.created_seq),
+            sa.and_(sa.text(PENDING_SQL), REQUESTS.c.expires_at < now),
+            sa.and_(_is(RequestStatus.APPROVED), REQUESTS.c.approved_until < now),
         )
         found = [
             row
-            for statement in late
-            for row in self._connection.execute(
-                statement.where(sa.not_(live)).limit(limit)
-            ).mappings()
+            for where in late
+            for row in self._connection.execute(_oldest(limit, after).where(where, sa.not_(live)))
         ]
-        found.sort(key=lambda row: int(row["created_seq"]))
-        return tuple(_from_row(row) for row in found[:limit])
+        found.sort(key=lambda row: int(row.created_seq))
+        return tuple(row.id for row in found[:limit])
 
     def in_status(
-        self, statuses: Sequence[RequestStatus], *, limit: int
-    ) -> tuple[RefundRequest, ...]:
-        found = self._connection.execute(
-            sa.select(REQUESTS).where(_is(*statuses)).order_by(REQUESTS.c.created_seq).limit(limit)
-        )
-        return tuple(_from_row(row) for row in found.mappings())
+        self, statuses: Sequence[RequestStatus], *, limit: int, after: str | None = None
+    ) -> tuple[str, ...]:
+        found = self._connection.execute(_oldest(limit, after).where(_is(*statuses)))
+        return tuple(row.id for row in found)
+
+    def all(self) -> Iterator[RefundRequest | Unreadable]:
+        in_order = sa.select(REQUESTS.c.id).order_by(REQUESTS.c.created_seq)
+        ids = self._connection.execute(in_order).scalars().all()
+        for start in range(0, len(ids), _ROWS_AT_ONCE):
+            yield from self._each(ids[start : start + _ROWS_AT_ONCE])
+
+    def _each(self, ids: Sequence[str]) -> tuple[RefundRequest | Unreadable, ...]:
+        """Together; one by one only when one of them cannot be read."""
+        some = sa.select(REQUESTS).where(REQUESTS.c.id.in_(ids)).order_by(REQUESTS.c.created_seq)
+        try:
+            return tuple(_from_row(row) for row in self._connection.execute(some).mappings())
+        except _NOT_OURS:
+            if len(ids) == 1:
+                return (Unreadable(id=ids[0]),)
+        return tuple(one for request_id in ids for one in self._each([request_id]))
 
     def _one(self, column: sa.Column[str], value: str) -> RefundRequest | None:
         if not storable(value):
@@ -137,6 +148,14 @@ class SqlRequests:
         found = self._connection.execute(sa.select(REQUESTS).where(column == value))
         row = found.mappings().first()
         return None if row is None else _from_row(row)
+
+
+def _oldest(limit: int, after: str | None) -> sa.Select[tuple[str, int]]:
+    statement = sa.select(REQUESTS.c.id, REQUESTS.c.created_seq)
+    if after is not None:
+        last = sa.select(REQUESTS.c.created_seq).where(REQUESTS.c.id == after).scalar_subquery()
+        statement = statement.where(REQUESTS.c.created_seq > last)
+    return statement.order_by(REQUESTS.c.created_seq).limit(limit)
 
 
 def _as_seen(request: RefundRequest) -> sa.ColumnElement[bool]:

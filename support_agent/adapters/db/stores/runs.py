@@ -10,6 +10,7 @@ from support_agent.adapters.db.dialect import database_seconds
 from support_agent.adapters.db.statements import insert_new, storable, table_of
 from support_agent.adapters.db.tables.talk import RunRow, StepRow, ToolCallRow
 from support_agent.adapters.db.types import made_storable
+from support_agent.domain.conversation import Assurance
 from support_agent.domain.runs import (
     AskCustomer,
     CallTools,
@@ -76,6 +77,7 @@ class SqlRuns:
             "status": run.status,
             "stop_reason": run.stop_reason,
             "operator": run.operator,
+            "assurance": run.assurance,
             "started_at": run.started_at,
             "steps": run.steps,
             "consecutive_errors": run.consecutive_errors,
@@ -336,6 +338,7 @@ def _run(row: Row) -> Run:
         status=RunStatus(row.status),
         stop_reason=None if row.stop_reason is None else StopReason(row.stop_reason),
         operator=row.operator,
+        assurance=Assurance(row.assurance),
         started_at=row.started_at,
         usage=_usage(row),
         steps=row.steps,

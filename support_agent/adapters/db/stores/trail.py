@@ -83,9 +83,9 @@ class SqlAudit:
         row = self._connection.execute(statement).one_or_none()
         return None if row is None else _audit_row(row)
 
-    def rows(self) -> Iterator[AuditRow]:
+    def rows(self, *, after: int = 0) -> Iterator[AuditRow]:
         found = self._connection.execute(
-            _AS_STORED.order_by(events.c.seq),
+            _AS_STORED.where(events.c.seq > after).order_by(events.c.seq),
             execution_options={"yield_per": _ROWS_AT_ONCE},
         )
         return (_audit_row(row) for row in found)

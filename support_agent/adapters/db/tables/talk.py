@@ -100,6 +100,7 @@ class RunRow(Table, table=True):
     status: str = Field(sa_column=text_column(info=TECHNICAL))
     stop_reason: str | None = Field(sa_column=text_column(info=TECHNICAL, nullable=True))
     operator: str | None = Field(sa_column=text_column(info=BOOKS, nullable=True))
+    assurance: int = Field(sa_column=sa.Column(sa.Integer, nullable=False))
     started_at: datetime = Field(sa_column=instant())
     ended_at: datetime | None = Field(sa_column=instant(nullable=True))
     steps: int = Field(sa_column=counter())

@@ -57,6 +57,7 @@ _VERB = re.compile(r"\b(?:hoan|refund|tra lai|lay lai|rut)")
 # "hoàn 50 đơn A100": fifty what? A placeholder stands for a long number that code masked.
 _UNCLEAR = re.compile(
     r"\b(?:trieu|nghin|thousand|million)\b|\b(?:mot nua|phan nua|nua tien|half|phan tram|percent)\b"
+    r"|\b(?:mot phan|(?:a |just |only )?part of)\b(?! (?:trong|may|nao))"
     r"|[0-9]\s?%"
     r"|\b(?:hoan|refund|tra lai|lay lai)(?: (?:lai|tien|cho|toi|minh|em|me|back|khoang|about)){0,4}"
     r" ?(?:\[(?:number|id)-[0-9]+\]|-?[0-9][0-9.,e]*"

@@ -8,11 +8,18 @@ from typing import Any
 
 from support_agent.adapters.models.offline.entities import as_id
 from support_agent.adapters.models.offline.folding import compose
-from support_agent.adapters.models.offline.intents import Understanding, understand
+from support_agent.adapters.models.offline.intents import Intent, Understanding, understand
 from support_agent.domain.consent import Consent
 from support_agent.domain.language import detect
 from support_agent.domain.reasons import Language
-from support_agent.ports.model import Correction, CustomerTurn, ModelRequest, ToolResult, Turn
+from support_agent.ports.model import (
+    AssistantTurn,
+    Correction,
+    CustomerTurn,
+    ModelRequest,
+    ToolResult,
+    Turn,
+)
 
 Readings = Mapping[int, Understanding]  # by the turn's place
 
@@ -57,6 +64,7 @@ class Facts:
     quote: Quote | None
     spoken_order: str | None  # the order last spoken of in earlier turns
     known_ids: frozenset[str]
+    last_said: str  # to the customer, before the current turn
     corrected: bool
     tools: frozenset[str]
 
@@ -79,14 +87,15 @@ def read(request: ModelRequest) -> Facts:
     past = _outcomes(turns[:start])
     known = frozenset(_ids_told(past))
     return Facts(
-        language=_language(turns),
+        language=_language(turns, request.language),
         asked=understood[-1] if understood else None,
         before=understood[:-1],
         past=past,
         current=_outcomes(turns[start:]),
-        quote=_open_quote(turns[:start], readings),
+        quote=_open_quote(turns[:start], readings, known),
         spoken_order=_spoken_order(turns[:start], readings, known),
         known_ids=known,
+        last_said=next((t.text for t in turns[start::-1] if isinstance(t, AssistantTurn)), ""),
         corrected=any(isinstance(turn, Correction) for turn in turns[start:]),
         tools=frozenset(tool.name for tool in request.tools),
     )
@@ -150,9 +159,8 @@ def _outcomes(turns: Iterable[Turn]) -> tuple[Outcome, ...]:
     return tuple(_outcome(turn) for turn in turns if isinstance(turn, ToolResult))
 
 
-def _language(turns: Iterable[Turn]) -> Language:
+def _language(turns: Iterable[Turn], language: Language) -> Language:
     """That of the last message; one that does not show it ("ok A100") goes on in the one before."""
-    language: Language = "vi"
     for turn in turns:
         if isinstance(turn, CustomerTurn):
             language = detect(compose(turn.text), language)
@@ -195,15 +203,23 @@ def _spoken_order(turns: Sequence[Turn], readings: Readings, known: frozenset[st
     return None
 
 
-def _open_quote(turns: Sequence[Turn], readings: Readings) -> Quote | None:
+def _open_quote(turns: Sequence[Turn], readings: Readings, known: frozenset[str]) -> Quote | None:
     """The newest quote, unless it was filed, or a later message before the present one said no."""
     quote: Quote | None = None
     for i, turn in enumerate(turns):
-        if i in readings and readings[i].consent is Consent.NO:
+        if i in readings and quote and _declines(readings[i], quote, known):
             quote = None
         elif isinstance(turn, ToolResult):
             quote = _after(quote, _outcome(turn))
     return quote
+
+
+def _declines(understood: Understanding, quote: Quote, known: frozenset[str]) -> bool:
+    if understood.consent is Consent.NO:
+        return True
+    named = [as_id(typed, known) for typed in understood.entities.order_ids]
+    about_it = not understood.entities.references and (not named or quote.order_id in named)
+    return about_it and understood.intent in {Intent.CANCEL, Intent.CANCEL_REFUND}
 
 
 # After these the same quote may be filed again: nothing was decided, or nobody knows.

@@ -18,6 +18,12 @@ class Intent(StrEnum):
     REFUND_STATUS = "refund_status"
     CANCEL_REFUND = "cancel_refund"
     CANCEL_ORDER = "cancel_order"
+    CANCEL = "cancel"  # take back, but not said what
+    ABOUT_CANCEL = "about_cancel"  # whether it can be taken back, or that it shall not be
+    PROGRESS = "progress"  # "status?": of what was spoken of last
+    PROCESS = "process"  # "how long?", "who decides?": of the same
+    RETURNABLE_ITEMS = "returnable_items"
+    TOTAL_REFUND = "total_refund"
     POLICY = "policy"
     LIST_ORDERS = "list_orders"
     PERSON = "person"
@@ -40,7 +46,10 @@ def understand(text: str) -> Understanding:
     """Read one message by itself; what it refers back to is not known here."""
     entities = entities_of(text)
     consent = classify(compose(text))
-    return Understanding(intent=_intent(entities, consent), entities=entities, consent=consent)
+    intent = _intent(entities, consent)
+    if intent is Intent.REFUND_REQUEST and consent is Consent.NO:
+        intent = Intent.CANCEL_REFUND  # "đừng hoàn nữa"
+    return Understanding(intent=intent, entities=entities, consent=consent)
 
 
 def _compile(*phrases: str) -> re.Pattern[str]:
@@ -76,11 +85,27 @@ _NO_PERSON = _compile(
 )
 _PERSON = _compile(
     rf"(?:gap|noi chuyen|chat voi|ket noi|lien he|can|chuyen|cho|goi|nho)<4>{_STAFF}",
-    "nguoi that", "gap (?:nguoi|ai do|sep)", "noi chuyen voi nguoi",
+    "nguoi that", "gap (?:nguoi|ai do|sep)", "noi chuyen voi nguoi", "khieu nai",
+    "complain(?:t|ts)?",
     "human", "real person", "live (?:agent|person|chat)", "customer service", "representative",
     "(?:talk|speak|chat|connect|transfer)<4>(?:person|someone|somebody|agent|manager|staff|support)",
 )  # fmt: skip
-_KEEP = _compile("(?:dung|khong|don t|do not)<1>(?:huy|rut|cancel|withdraw)")
+_ABOUT_CANCEL = _compile(
+    "(?:dung|khong|don t|do not)<1>(?:huy|rut|cancel|withdraw)", "khong doi y",
+    "(?:huy|rut|cancel)<4>duoc (?:khong|chu|a|ha|hong)", "(?:co|con)<1>(?:huy|rut) duoc*",
+    "(?:co|con) the (?:huy|rut)",
+    "(?:lam sao|the nao|cach)<3>(?:huy|rut)*", "(?:neu|lo)<4>(?:huy|rut|cancel)*",
+    "(?:can|could|may|do|should) i<2>(?:cancel|withdraw|undo)*", "if i<2>(?:cancel|withdraw|undo)*",
+    "(?:possible|able|late|how) to (?:cancel|withdraw|undo)*",
+)  # fmt: skip
+# "huỷ giúp mình được không" asks for it, politely.
+_PLEASE_CANCEL = _compile(rf"(?:huy|rut|cancel)<2>(?:giup|ho|dum|gium|cho) {_ME}")
+_CANCEL = _compile(
+    "huy", "cancel(?:led|ling)?", "rut lai", "thu hoi", "undo", "revoke", "withdraw",
+    "take (?:it|that) back", "doi y", "chang(?:e|ed) my mind", "het muon",
+    "khong (?:can|muon)<1>nua", "no longer (?:need|want) (?:it|that|this)",
+    "(?:don t|do not) (?:need|want) (?:it|that|this) any ?more",
+)  # fmt: skip
 _CANCEL_REFUND = _compile(
     "(?:huy|rut lai|rut|thu hoi|xoa)(?: (?:giup|cho|bo|di|toi|minh|em|cai|lenh|the|viec|het|luon))*"
     " (?:yeu cau|lenh hoan|hoan tien|hoan)",
@@ -104,6 +129,39 @@ _DESPITE_POLICY = _compile(
     "(?:bo qua|mac ke|bat chap|quen|khong can biet)<3>(?:chinh sach|quy dinh)",
     "(?:ignore|forget|despite|regardless of)<5>(?:polic(?:y|ies)|rules)",
 )
+_RETURNABLE_ITEMS = _compile(
+    f"(?:mon|san pham|cai|hang|thu|do) (?:nao|gi)<4>{_BACK}*",
+    f"{_BACK}<2>(?:duoc )?(?:nhung |cac )?(?:mon|san pham|cai|thu) (?:nao|gi)",
+    f"{_BACK} duoc (?:nhung )?gi", f"duoc {_BACK} (?:nhung )?gi",
+    "(?:which|what) (?:items?|ones?|products?|things?|lines?|parts?)<6>(?:refund|return)*",
+)  # fmt: skip
+_TOTAL_REFUND = _compile(
+    rf"(?:tong cong|tong so|tat ca|ca thay|het thay)<5>{_BACK}<4>(?:bao nhieu|may)",
+    rf"{_BACK}<4>(?:tong cong|tat ca|ca thay)(?: la)? (?:bao nhieu|may)",
+    "how much<6>(?:in total|altogether|overall|in all)", "total refund",
+)  # fmt: skip
+_PROGRESS = _compile(
+    "^status$", "where(?: is| s)? (?:it|that)", "(?:o )?dau roi$",
+    "(?:what s|whats|what is|how is|how s)<1>(?:status|going|progress)",
+    "(?:any|an) (?:news|updates?|progress)", "what(?: s| is)? happening",
+    "what happens (?:now|next)",
+    "(?:is|are|was) (?:it|that|this|we)<2>(?:done|ready|finished|approved|processed|through|paid)",
+    "(?:done|approved|processed|finished) yet", "(?:xong|duyet|duoc|roi) (?:het )?chua",
+    "(?:sao|den dau|toi dau|the nao|ra sao) roi", "^(?:the|vay|gio|bay gio)<2>(?:sao|the nao)",
+    "co (?:tin|ket qua)<3>chua", "^(?:trang thai|tinh trang|tien do)",
+)  # fmt: skip
+# The reasons stand in the order's verdict.
+_WHY = _compile(
+    "^(?:why|tai sao|vi sao|sao lai)", "(?:tai|vi) sao$", "sao (?:lai )?khong(?: duoc)?$"
+)
+_PROCESS = _compile(
+    "how (?:long|soon|fast|many days|much time)", "who<2>(?:approv|decid|check|review|handl)*",
+    "^when(?: will| do| does| can)? (?:it|that|this|i)", "(?:bao lau|khi nao|bao gio|may ngay)$",
+    "(?:mat|cho|can|trong|khoang|het)<2>(?:bao lau|may ngay|bao nhieu ngay)",
+    "(?:bao lau|khi nao|bao gio|chung nao)<3>(?:xong|duoc|co|nhan|duyet|ve)*",
+    "^(?:bao lau|khi nao|bao gio)",
+    "ai (?:se |la nguoi |la |phai )*(?:duyet|xet|quyet|xu ly|kiem tra)*",
+)  # fmt: skip
 _ELIGIBILITY = _compile(
     "(?:co|lieu)<2>(?:duoc|the)<2>(?:hoan|tra hang|doi tra|tra lai)(?!<6>chua)*",
     "con (?:co )?(?:duoc|the)<2>(?:hoan|tra hang|doi tra|tra lai)*",
@@ -114,7 +172,8 @@ _ELIGIBILITY = _compile(
     "(?:can|could|may|able to) (?!you|u )<5>(?:refund|return|money back)*",
     "(?:refundable|returnable|eligible|eligibility|qualif(?:y|ies))", "be (?:refunded|returned)",
     "(?:still (?:get|return)|allowed to|entitled to)<3>(?:a )?(?:return|refund|it)",
-    "how much<5>(?:refund|back)*",
+    "how much<5>(?:refund|back)*", "how much<3>i (?:get|receive)",
+    "(?:duoc|nhan|lay)(?: lai)? bao nhieu",
     "(?:last day|deadline)<4>(?:refund|return)*",
 )  # fmt: skip
 _REFUND_STATUS = _compile(
@@ -164,14 +223,28 @@ _THANKS = _compile(
     "cam on", "thanks?", "thank (?:you|u)", "cheers", "(?:good ?)?bye", "tam biet",
     "hen gap lai", "see you",
 )  # fmt: skip
+# Says no yes to a quote, but goes on where nothing waits for one.
+_GO_ON = _compile(
+    "(?:go on|continue|next|keep going)", "(?:tiep|tiep tuc|lam tiep|tiep theo|tiep di)",
+    "don (?:tiep|tiep theo|ke tiep|con lai|kia)",
+)  # fmt: skip
 
 # The first that fits counts.
 _CANCELS: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (Intent.CANCEL_REFUND, _CANCEL_REFUND),
     (Intent.CANCEL_ORDER, _CANCEL_ORDER),
 )
+# These need what was said before; they count where nothing more particular is said.
+_REFERRING: tuple[tuple[Intent, re.Pattern[str]], ...] = (
+    (Intent.CANCEL, _CANCEL),
+    (Intent.PROGRESS, _PROGRESS),
+    (Intent.PROCESS, _PROCESS),
+    (Intent.ELIGIBILITY, _WHY),
+)
 _ABOUT_ORDERS: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (Intent.REFUND_REQUEST, _PLEASE_REFUND),
+    (Intent.TOTAL_REFUND, _TOTAL_REFUND),
+    (Intent.RETURNABLE_ITEMS, _RETURNABLE_ITEMS),
     (Intent.ELIGIBILITY, _ELIGIBILITY),
     (Intent.REFUND_STATUS, _REFUND_STATUS),
     (Intent.REFUND_REQUEST, _REFUND_REQUEST),
@@ -182,13 +255,29 @@ _ABOUT_ORDERS: tuple[tuple[Intent, re.Pattern[str]], ...] = (
 
 def _intent(entities: Entities, consent: Consent) -> Intent:
     words = entities.words
+    return (
+        _about_the_talk(words)
+        or _cancelling(words)
+        or _about_rules_or_orders(entities)
+        or next((intent for intent, pattern in _REFERRING if pattern.search(words)), None)
+        or _small_talk(entities, consent)
+    )
+
+
+def _about_the_talk(words: str) -> Intent | None:
     if _WHO_ARE_YOU.search(words):
         return Intent.GREETING
-    if _PERSON.search(words) and not _NO_PERSON.search(words):
-        return Intent.PERSON
-    for intent, pattern in _CANCELS:
-        if pattern.search(words) and not _KEEP.search(words):
-            return intent
+    return Intent.PERSON if _PERSON.search(words) and not _NO_PERSON.search(words) else None
+
+
+def _cancelling(words: str) -> Intent | None:
+    if _ABOUT_CANCEL.search(words) and not _PLEASE_CANCEL.search(words):
+        return Intent.ABOUT_CANCEL
+    return next((intent for intent, pattern in _CANCELS if pattern.search(words)), None)
+
+
+def _about_rules_or_orders(entities: Entities) -> Intent | None:
+    words = entities.words
     # A policy question that names an order and asks for its verdict is about that order.
     about_one = bool(entities.order_ids) and _ELIGIBILITY.search(words) is not None
     if not about_one and _POLICY.search(words) and not _DESPITE_POLICY.search(words):
@@ -196,7 +285,7 @@ def _intent(entities: Entities, consent: Consent) -> Intent:
     for intent, pattern in _ABOUT_ORDERS:
         if pattern.search(words):
             return Intent.ORDER_STATUS if _one_of_many(intent, entities) else intent
-    return _small_talk(entities, consent)
+    return None
 
 
 def _one_of_many(intent: Intent, entities: Entities) -> bool:
@@ -206,10 +295,10 @@ def _one_of_many(intent: Intent, entities: Entities) -> bool:
 def _small_talk(entities: Entities, consent: Consent) -> Intent:
     if entities.any:
         return Intent.DETAIL
-    if _THANKS.search(entities.words):
-        return Intent.THANKS
-    if consent is Consent.YES:
-        return Intent.CONFIRM
     if consent is Consent.NO:
         return Intent.DECLINE
+    if _THANKS.search(entities.words):
+        return Intent.THANKS
+    if consent is Consent.YES or _GO_ON.search(entities.words):
+        return Intent.CONFIRM
     return Intent.GREETING if _GREETING.search(entities.words) else Intent.UNKNOWN

@@ -38,16 +38,46 @@ _SAID_WITH_EVERY_REFUND = """
     được không muốn cần xin yêu cầu giúp hộ giùm dùm lại trả lấy rút của này đó kia đang đã rồi là
     thì và hay vì vui lòng làm ơn một tất cả toàn bộ hết ngay luôn nữa thôi khoản phần phí về trong
     từ vào nhanh gấp sớm đồng ý có vâng dạ ok oke chào đổi mua đặt bị sẽ thế vậy chưa cái chiếc món
-    hôm qua nay giao nhận cứ nhờ hãy đúng xác nhận sản phẩm
+    hôm qua nay giao nhận cứ nhờ hãy đúng xác nhận sản phẩm tiếp tục theo cả
     i i'd i'm want to get a an the refund refunded my for order please of on in can could would you
     like need money back return it this that from give all whole entire full now and hi hello me
-    just only yes okay sure go ahead do so is be have items item thanks
+    just only yes okay sure go ahead do so is be have items item thanks too also well as on
+    continue next both
 """
-_COUNTS = {"một": 1, "mot": 1, "hai": 2, "ba": 3, "one": 1, "two": 2, "three": 3}
+_COUNTS = {
+    "một": 1, "mot": 1, "hai": 2, "ba": 3, "bốn": 4, "bon": 4, "năm": 5,
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5,
+}  # fmt: skip
 _CLASSIFIERS = frozenset(
     {"cái", "cai", "chiếc", "chiec", "đôi", "doi", "bộ", "bo", "hộp", "hop", "gói", "goi"}
     | {"chai", "quyển", "quyen", "cuốn", "cuon", "món", "mon", "x"}
 )
+# "1 cái", "just one", "2 of them": so many, of what is not said.
+_COUNTED = re.compile(
+    rf"\b(?P<count>[0-9]{{1,3}}|{'|'.join(sorted(set(map(fold, _COUNTS))))})"
+    r" (?:cai|chiec|mon|san pham|sp|doi|bo|hop|goi|chai|quyen|cuon|items?|pieces?|pcs?|units?"
+    r"|of (?:them|it|those|these|the))\b"
+    r"|\b(?:chi|only|just) (?P<only>[0-9]{1,3}|one|two|three|four|five)\b"
+)
+_SOME = re.compile(
+    r"\b(?:cai|chiec|mon|san pham|item|one) (?:bi|loi|hong|rach|kia|that|which)\b"
+    r"|\bmot (?:vai|so) (?:mon|cai|san pham)\b|\bsome (?:items|of (?:it|them|the))\b"
+    r"|\b(?:broken|defective|damaged|faulty) (?:one|item|piece)\b"
+)
+
+
+def count_in(typed: str) -> int | None:
+    """How many pieces are asked for, whatever they are; None where no number says it."""
+    match = _COUNTED.search(_spaced(typed))
+    if not match:
+        return None
+    said = match["count"] or match["only"]
+    return int(said) if said.isdecimal() else {fold(k): v for k, v in _COUNTS.items()}[said]
+
+
+def wants_a_part(typed: str) -> bool:
+    """Whether pieces are asked for rather than the order."""
+    return count_in(typed) is not None or _SOME.search(_spaced(typed)) is not None
 
 
 def leftover(typed: str) -> tuple[str, ...]:
@@ -78,14 +108,22 @@ def pick(lines: Sequence[Line], typed: str) -> tuple[Picked, ...] | Ambiguous:
     ]
     if len({shared[line] for line in named}) < len(named):
         return Ambiguous(names=tuple(line.name for line in named))
+    total = count_in(typed) if len(named) == 1 else None
     return tuple(
-        Picked(line_id=line.line_id, quantity=_said_quantity(typed, shared[line]) or line.quantity)
+        Picked(
+            line_id=line.line_id,
+            quantity=_said_quantity(typed, shared[line]) or total or line.quantity,
+        )
         for line in named
     )
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+(?:'[^\W_]+)?", compose(text).lower())
+
+
+def _spaced(typed: str) -> str:
+    return " ".join(fold(compose(typed)).split())
 
 
 def _same(typed: str, own: str) -> bool:

@@ -1,16 +1,20 @@
-"""Steps towards a refund: quote it, file it on a yes, cancel it."""
+"""Steps towards a refund: quote it, then file it on a yes."""
 
 import re
 from typing import Any
 
+from support_agent.adapters.models.offline.entities import as_id
 from support_agent.adapters.models.offline.folding import fold
-from support_agent.adapters.models.offline.history import (
-    Facts,
-    Quote,
-    rows_of,
-    text_of,
+from support_agent.adapters.models.offline.history import Facts, Quote, text_of
+from support_agent.adapters.models.offline.intents import Intent
+from support_agent.adapters.models.offline.items import (
+    Ambiguous,
+    Line,
+    count_in,
+    leftover,
+    pick,
+    wants_a_part,
 )
-from support_agent.adapters.models.offline.items import Ambiguous, Line, leftover, pick
 from support_agent.adapters.models.offline.steps import (
     Ask,
     Call,
@@ -21,21 +25,41 @@ from support_agent.adapters.models.offline.steps import (
     refused,
     which_order,
 )
-from support_agent.adapters.models.offline.telling import ask_status, requests_in
 from support_agent.adapters.models.offline.wish import Wish, lines_of
 from support_agent.adapters.models.offline.wording import say
 
 _QUOTE_AGAIN = frozenset({"QUOTE_EXPIRED", "QUOTE_STALE", "QUOTE_SUPERSEDED"})
 _WHOLE = re.compile(r"\b(?:toan bo|ca don|tat ca|nguyen don|whole|entire|everything|in full)\b")
+_ANOTHER = re.compile(r"\b(?:don (?:kia|khac|con lai)|other (?:one|order)|another (?:one|order))\b")
+MOST_QUOTED = 3  # orders of one message; each costs a step
 _ASK_AGAIN = frozenset({"NO_CONSENT", "CONSENT_UNCLEAR"})
-_CANCELLABLE = frozenset({"PENDING_APPROVAL", "APPROVED"})
 
 
 def ask_refund(facts: Facts, wish: Wish) -> Step:
-    """Quote what is asked for, then ask for a yes or no; the quote itself is shown by code."""
-    if not wish.order_id:
+    """Quote what is asked for, then ask for a yes or no; the quote itself is shown by code.
+
+    One order at a time: the first of several that can be quoted is, the others are named.
+    """
+    order_ids = wish.order_ids or ((wish.order_id,) if wish.order_id else ())
+    if not order_ids or (not wish.order_ids and _ANOTHER.search(fold(wish.rest))):
         return which_order(facts)
-    arguments = _arguments(facts, wish, wish.order_id)
+    refusals: list[str] = []
+    for place, order_id in enumerate(order_ids[:MOST_QUOTED], start=1):
+        step = _ask_for_one(facts, wish, order_id)
+        if isinstance(step, Say) and len(order_ids) > 1:
+            refusals.append(say("of_order", facts.language, order=order_id, told=step.text))
+            continue
+        if isinstance(step, Ask) and len(order_ids) > 1:
+            lead = say("one_at_a_time", facts.language, order=order_id)
+            left = ", ".join(order_ids[place:])
+            later = " " + say("orders_after_it", facts.language, orders=left) if left else ""
+            return Ask(text=" ".join([*refusals, lead + step.text + later]))
+        return step
+    return Say(text=" ".join(refusals) + and_later(facts, order_ids[MOST_QUOTED:]))
+
+
+def _ask_for_one(facts: Facts, wish: Wish, order_id: str) -> Step:
+    arguments = _arguments(facts, wish, order_id)
     if not isinstance(arguments, dict):
         return arguments
     quoted = call(facts, "quote_refund", arguments)
@@ -44,10 +68,15 @@ def ask_refund(facts: Facts, wish: Wish) -> Step:
     if quoted.refusal:
         if wish.amount is not None and quoted.refusal.code == "INVALID_ARGUMENTS":
             return amount_refused(facts)
-        return refused(facts, quoted.refusal, wish.order_id)
-    several = len(wish.order_ids) > 1
-    lead = say("one_at_a_time", facts.language, order=wish.order_id) if several else ""
-    return Ask(text=lead + say("confirm", facts.language))
+        return refused(facts, quoted.refusal, order_id)
+    return Ask(text=say("confirm", facts.language))
+
+
+def and_later(facts: Facts, order_ids: tuple[str, ...]) -> str:
+    """Names the orders that are still to be done, so that none is dropped in silence."""
+    if not order_ids:
+        return ""
+    return " " + say("next_orders", facts.language, orders=", ".join(order_ids), order=order_ids[0])
 
 
 def file_refund(facts: Facts, quote: Quote) -> Step:
@@ -57,7 +86,8 @@ def file_refund(facts: Facts, quote: Quote) -> Step:
         return filed
     if not filed.refusal:
         order_id = text_of(filed.data, "order_id") or quote.order_id
-        return Say(text=say("filed", facts.language, order=order_id))
+        later = and_later(facts, orders_left(facts))
+        return Say(text=say("filed", facts.language, order=order_id) + later)
     if filed.refusal.code in _ASK_AGAIN:
         return remind(facts, quote)
     if filed.refusal.code in _QUOTE_AGAIN and quote.arguments:
@@ -65,36 +95,23 @@ def file_refund(facts: Facts, quote: Quote) -> Step:
     return refused(facts, filed.refusal, quote.order_id)
 
 
+def orders_left(facts: Facts) -> tuple[str, ...]:
+    """Of the orders that were last named together for a refund, those not asked for yet."""
+    for understood in reversed(facts.before):
+        named = tuple(as_id(typed, facts.known_ids) for typed in understood.entities.order_ids)
+        if understood.intent is Intent.REFUND_REQUEST and named:
+            tried = {
+                text_of(outcome.arguments, "order_id")
+                for outcome in facts.past
+                if outcome.name == "quote_refund"
+            }
+            return tuple(order_id for order_id in named if order_id not in tried)
+    return ()
+
+
 def remind(facts: Facts, quote: Quote) -> Ask:
     """Ask again for the yes or no that a quote waits for."""
     return Ask(text=say("reminder", facts.language, order=quote.order_id))
-
-
-def cancel_refund(facts: Facts, wish: Wish) -> Step:
-    """Cancel the request that is named or meant; look for it first where that is not plain."""
-    request_id = wish.request_id or _only_filed(facts, wish) or _find_cancellable(facts, wish)
-    if not isinstance(request_id, str):
-        return request_id
-    cancelled = call(facts, "cancel_refund", {"request_id": request_id})
-    if isinstance(cancelled, Call):
-        return cancelled
-    if cancelled.refusal:
-        return refused(facts, cancelled.refusal)
-    done = text_of(cancelled.data, "status") == "CANCELLED"
-    return Say(text=say("cancelled" if done else "cancel_sent", facts.language))
-
-
-def filed_requests(facts: Facts) -> dict[str, str]:
-    """Requests filed in this conversation and not cancelled in it: id -> order id, oldest first."""
-    filed: dict[str, str] = {}
-    for outcome in facts.past:
-        if outcome.refusal:
-            continue
-        if outcome.name == "request_refund" and (request_id := text_of(outcome.data, "request_id")):
-            filed[request_id] = text_of(outcome.data, "order_id")
-        elif outcome.name == "cancel_refund":
-            filed.pop(text_of(outcome.arguments, "request_id"), None)
-    return filed
 
 
 def _arguments(facts: Facts, wish: Wish, order_id: str) -> dict[str, Any] | Step:
@@ -103,7 +120,8 @@ def _arguments(facts: Facts, wish: Wish, order_id: str) -> dict[str, Any] | Step
         return Ask(text=say("how_much", facts.language))
     if wish.amount is not None:
         return {"order_id": order_id, "amount": wish.amount}
-    whole = _WHOLE.search(fold(wish.rest)) or not leftover(wish.rest)
+    part = bool(leftover(wish.rest)) or wants_a_part(wish.rest)
+    whole = _WHOLE.search(fold(wish.rest)) or not part
     if whole or "lookup_order" not in facts.tools:
         return {"order_id": order_id}
     looked_up = call(facts, "lookup_order", {"order_id": order_id})
@@ -120,11 +138,29 @@ def _named_lines(
     picked = pick(lines, wish.rest)
     if isinstance(picked, Ambiguous):
         return Ask(text=say("which_item", facts.language, names=", ".join(picked.names)))
+    if not picked and wants_a_part(wish.rest):
+        return _unnamed_part(facts, order_id, lines, count_in(wish.rest))
     everything = {line.line_id: line.quantity for line in lines}
     if not picked or {part.line_id: part.quantity for part in picked} == everything:
         return {"order_id": order_id}
     parts = [{"line_id": part.line_id, "quantity": part.quantity} for part in picked]
     return {"order_id": order_id, "lines": parts}
+
+
+def _unnamed_part(
+    facts: Facts, order_id: str, lines: tuple[Line, ...], count: int | None
+) -> dict[str, Any] | Step:
+    """So many of something: of a single line that is plain, else which line is asked."""
+    if count == sum(line.quantity for line in lines):
+        return {"order_id": order_id}
+    if len(lines) == 1:
+        quantity = count or lines[0].quantity
+        return {
+            "order_id": order_id,
+            "lines": [{"line_id": lines[0].line_id, "quantity": quantity}],
+        }
+    names = ", ".join(line.name for line in lines)
+    return Ask(text=say("which_item", facts.language, names=names))
 
 
 def _quote_again(facts: Facts, quote: Quote) -> Step:
@@ -134,29 +170,3 @@ def _quote_again(facts: Facts, quote: Quote) -> Step:
     if quoted.refusal:
         return refused(facts, quoted.refusal, quote.order_id)
     return Ask(text=say("quoted_again", facts.language) + say("confirm", facts.language))
-
-
-def _only_filed(facts: Facts, wish: Wish) -> str | None:
-    """The request this conversation is about, when there is no doubt which."""
-    filed = filed_requests(facts)
-    fitting = [r for r, order in filed.items() if not wish.order_ids or order in wish.order_ids]
-    return fitting[0] if len(fitting) == 1 else None
-
-
-def _find_cancellable(facts: Facts, wish: Wish) -> str | Step:
-    found = ask_status(facts, wish)
-    if isinstance(found, Call):
-        return found
-    if found.refusal:
-        return refused(facts, found.refusal, wish.order_id or "")
-    cancellable = [
-        request_id
-        for row in rows_of(found.data, "requests")
-        if text_of(row, "status") in _CANCELLABLE and (request_id := text_of(row, "request_id"))
-    ]
-    if len(cancellable) == 1:
-        return cancellable[0]
-    if cancellable:
-        return Ask(text=say("which_request", facts.language, requests=", ".join(cancellable)))
-    state = requests_in(facts, found)
-    return Say(text=f"{say('none_to_cancel', facts.language)} {state}".strip())

@@ -1,6 +1,7 @@
 """Answers that change nothing: orders, verdicts, the policy, the state of requests."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from support_agent.adapters.models.offline.history import (
@@ -71,6 +72,43 @@ def tell_requests(facts: Facts, wish: Wish) -> Step:
     return Say(text=requests_in(facts, found) or _no_requests(facts, wish))
 
 
+def tell_process(facts: Facts, wish: Wish) -> Step:
+    """How long it takes and who decides: the state is told, a date is never promised."""
+    step = tell_requests(facts, wish)
+    if not isinstance(step, Say):
+        return step
+    return Say(text=f"{step.text} {say('no_date', facts.language)}")
+
+
+def tell_total(facts: Facts, wish: Wish, *, filed: bool) -> Step:
+    """Sums are code's: the requests as they stand, or the question which order is meant."""
+    if wish.order_ids:
+        return tell_verdicts(facts, wish)
+    return tell_requests(facts, replace(wish, order_id=None)) if filed else which_order(facts)
+
+
+def tell_items(facts: Facts, wish: Wish) -> Step:
+    """Which lines of the order can be refunded, as the policy judged each."""
+    if not wish.order_id:
+        return which_order(facts)
+    looked_up = call(facts, "lookup_order", {"order_id": wish.order_id})
+    if isinstance(looked_up, Call):
+        return looked_up
+    if looked_up.refusal:
+        return refused(facts, looked_up.refusal, wish.order_id)
+    names = ", ".join(
+        f"{name} ({money(most, text_of(looked_up.data, 'currency'))})"
+        for row in rows_of(looked_up.data, "lines")
+        if (name := text_of(row, "name")) and (most := number_of(row, "refundable"))
+    )
+    verdict = text_of(part_of(looked_up.data, "refund"), "verdict")
+    if not names or verdict not in {"ELIGIBLE", "PARTIAL"}:
+        return Say(text=_verdict(facts, wish.order_id, looked_up.data))
+    items = say("returnable_items", facts.language, order=wish.order_id, names=names)
+    others = len(rows_of(looked_up.data, "lines")) > names.count(")")
+    return Say(text=items + (say("no_other_items", facts.language) if others else ""))
+
+
 def ask_status(facts: Facts, wish: Wish) -> Outcome | Call:
     """The requests in question: the one that is named, else the order's, else all."""
     if wish.request_id:
@@ -139,14 +177,18 @@ def _verdict(facts: Facts, order_id: str, data: Mapping[str, Any]) -> str:
     most = number_of(refund, "max_refundable")
     amount = money(most, text_of(data, "currency")) if most is not None else ""
     last_day = text_of(refund, "last_day")
-    until = say("last_day", language, date=last_day) if last_day else ""
     because = "".join(f" {reason}" for reason in texts_of(refund, "reasons"))
+    until = say("last_day", language, date=last_day) if last_day else ""
     match text_of(refund, "verdict"):
         case "ELIGIBLE":
             return _eligible(facts, order_id, data, amount) + until
         case "PARTIAL":
             at_most = say("at_most", language, amount=amount) if amount else ""
-            return say("partial", language, order=order_id, amount=at_most) + because + until
+            return (
+                say("partial", language, order=order_id, amount=at_most)
+                + because
+                + ("" if last_day in because else until)
+            )
         case "INELIGIBLE" if "ALREADY_REFUNDED" in texts_of(refund, "codes"):
             return say("already_refunded", language, order=order_id)
         case "INELIGIBLE":

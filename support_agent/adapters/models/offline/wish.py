@@ -1,8 +1,10 @@
 """What is wanted now: the last message, completed by what was asked before it."""
 
+import re
 from dataclasses import dataclass
 
 from support_agent.adapters.models.offline.entities import as_id
+from support_agent.adapters.models.offline.folding import fold
 from support_agent.adapters.models.offline.history import (
     Facts,
     Outcome,
@@ -22,8 +24,16 @@ _GOES_ON = frozenset(
         Intent.REFUND_REQUEST,
         Intent.REFUND_STATUS,
         Intent.CANCEL_REFUND,
+        Intent.CANCEL,
+        Intent.TOTAL_REFUND,
+        Intent.RETURNABLE_ITEMS,
+        Intent.PROGRESS,
     }
 )
+# "A401 nữa" after a yes still belongs to the refund that was asked for.
+_PASSED_OVER = frozenset({Intent.DETAIL, Intent.CONFIRM, Intent.UNKNOWN})
+_TAKES_BACK = frozenset({Intent.CANCEL, Intent.CANCEL_REFUND})
+_ALL = re.compile(r"\b(?:tat ca|het|ca hai|ca ba|ca 2|ca 3|both|all|everything)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +56,9 @@ def wish_of(facts: Facts, asked: Understanding) -> Wish:
     earlier = _earlier(facts)
     intent = _completed(facts, asked, earlier)
     amount, unclear, rest = entities.amount, entities.amount_unclear, entities.rest
-    if asked.intent in {Intent.DETAIL, Intent.UNKNOWN} and intent is not asked.intent and earlier:
+    # An answer completes the question; after a yes it is the same question about another order.
+    completes = intent is not asked.intent and asked.intent in {Intent.DETAIL, Intent.UNKNOWN}
+    if earlier and completes and facts.before[-1].intent is not Intent.CONFIRM:
         if amount is None and not unclear:
             amount = earlier.entities.amount
         rest = f"{earlier.entities.rest} {rest}"
@@ -61,6 +73,11 @@ def wish_of(facts: Facts, asked: Understanding) -> Wish:
         amount_unclear=unclear,
         rest=rest,
     )
+
+
+def says_all(typed: str) -> bool:
+    """Whether all of several are meant."""
+    return _ALL.search(fold(typed)) is not None
 
 
 def _request_named(references: tuple[str, ...], known: frozenset[str]) -> str | None:
@@ -80,16 +97,18 @@ def lines_of(looked_up: Outcome) -> tuple[Line, ...]:
 
 
 def _earlier(facts: Facts) -> Understanding | None:
-    """The question that a bare detail may belong to; details in between are passed over."""
+    """The question that a bare detail may belong to; other bare words in between do not count."""
     for understood in reversed(facts.before):
         if understood.intent in _GOES_ON:
             return understood
-        if understood.intent is not Intent.DETAIL:
+        if understood.intent not in _PASSED_OVER:
             return None
     return None
 
 
 def _completed(facts: Facts, asked: Understanding, earlier: Understanding | None) -> Intent:
+    if asked.intent is Intent.UNKNOWN and earlier and earlier.intent in _TAKES_BACK:
+        return earlier.intent if says_all(asked.entities.rest) else Intent.UNKNOWN
     if asked.intent is Intent.UNKNOWN:
         return Intent.REFUND_REQUEST if _names_a_line(facts, asked, earlier) else Intent.UNKNOWN
     if asked.intent is not Intent.DETAIL:

@@ -37,8 +37,43 @@ _SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "which_order_id": ("Bạn cho mình xin mã đơn nhé.", "Please tell me the order id."),
     "which_request": (
-        "Bạn muốn huỷ yêu cầu nào? Đang mở: {requests}.",
-        "Which request do you want to cancel? Open: {requests}.",
+        "Bạn muốn huỷ yêu cầu nào? Bạn nhắn mã đơn hoặc mã yêu cầu giúp mình: {requests}.",
+        "Which request do you want to cancel? Please tell me the order or request id: {requests}.",
+    ),
+    "one_left_to_cancel": (
+        "Chỉ còn yêu cầu {request} (đơn {order}) là huỷ được. Muốn huỷ, bạn nhắn “huỷ {order}”.",
+        "Only request {request} (order {order}) can be cancelled now: write “cancel {order}”.",
+    ),
+    "in_order": (" (đơn {order})", " (order {order})"),
+    "cancel_what": (
+        (
+            "Bạn muốn huỷ gì? Trong cuộc trò chuyện này chưa có yêu cầu hoàn tiền nào được gửi."
+            " Nếu là yêu cầu đã gửi trước đây, bạn nhắn “huỷ yêu cầu hoàn tiền”; nếu là đơn hàng,"
+            " bạn nhắn “gặp nhân viên”."
+        ),
+        (
+            "What would you like to cancel? No refund was requested in this conversation. For a"
+            " request sent earlier, write “cancel my refund request”; for an order, write"
+            " “talk to a person”."
+        ),
+    ),
+    "left_as_is": (
+        "Yêu cầu hoàn tiền đã gửi cho đơn {orders} mình vẫn giữ nguyên.",
+        "I have left the refund request for order {orders} as it is.",
+    ),
+    "to_cancel": (
+        " Nếu muốn huỷ, bạn nhắn “huỷ yêu cầu hoàn tiền”.",
+        " To cancel it, write “cancel my refund request”.",
+    ),
+    "about_cancel": (
+        (
+            "Mình chưa huỷ gì cả. Yêu cầu hoàn tiền chưa được chi trả thì còn huỷ được: bạn nhắn"
+            " “huỷ yêu cầu hoàn tiền”. Muốn huỷ đơn hàng, bạn nhắn “gặp nhân viên”."
+        ),
+        (
+            "I have not cancelled anything. A refund request can be cancelled until it is paid:"
+            " write “cancel my refund request”. To cancel an order, write “talk to a person”."
+        ),
     ),
     "which_item": (
         "Bạn muốn hoàn sản phẩm nào trong số này: {names}?",
@@ -52,9 +87,19 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "Bạn muốn mình giúp việc gì? Hiện không có báo giá nào đang chờ bạn trả lời.",
         "What would you like me to do? No quote is waiting for your answer.",
     ),
+    "nothing_open": (
+        (
+            "Hiện không có gì đang chờ bạn đồng ý. Bạn cho mình biết việc cần làm, ví dụ “hoàn tiền"
+            " đơn” kèm mã đơn, hoặc nhắn “gặp nhân viên” nhé."
+        ),
+        (
+            "Nothing is waiting for your agreement. Tell me what you need, for example “refund"
+            " order” with its id, or write “talk to a person”."
+        ),
+    ),
     "anything_else": (
-        "Vâng, mình không làm gì thêm. Bạn cần gì cứ nhắn nhé.",
-        "All right, nothing was done. Write any time you need something.",
+        "Vâng ạ. Bạn cần gì cứ nhắn mình nhé.",
+        "All right. Write any time you need something.",
     ),
     "no_orders": (
         "Mình không thấy đơn hàng nào trong tài khoản này.",
@@ -136,9 +181,15 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "Please look at the refund quote below and answer “yes” or “no”.",
     ),
     "one_at_a_time": (
-        "Mình làm từng đơn một, bắt đầu với đơn {order}. ",
-        "I do one order at a time, starting with {order}. ",
+        "Mình làm từng đơn một, lần này là đơn {order}. ",
+        "I do one order at a time; this is for order {order}. ",
     ),
+    "next_orders": (
+        "Còn đơn {orders}: bạn nhắn “hoàn tiền đơn {order}” để mình làm tiếp nhé.",
+        "Still to do: order {orders}. Write “refund order {order}” to go on.",
+    ),
+    "orders_after_it": ("Sau đó còn đơn {orders}.", "After that comes order {orders}."),
+    "of_order": ("Đơn {order}: {told}", "Order {order}: {told}"),
     "quoted_again": (
         "Báo giá cũ không còn dùng được nên mình đã lập lại. ",
         "The old quote could no longer be used, so I made a new one. ",
@@ -147,17 +198,50 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "Báo giá hoàn tiền đơn {order} vẫn đang chờ bạn: trả lời “đồng ý” hoặc “không” nhé.",
         "The refund quote for order {order} still waits for you: please answer “yes” or “no”.",
     ),
+    "plain_answer": (
+        "Bạn có đồng ý với báo giá hoàn tiền đơn {order} không? Trả lời “đồng ý” hoặc “không” nhé.",
+        "Do you agree to the refund quote for order {order}? Please answer “yes” or “no”.",
+    ),
+    "or_a_person": (
+        " Nếu cần người hỗ trợ, bạn nhắn “gặp nhân viên”.",
+        " If you would rather have help from a person, write “talk to a person”.",
+    ),
+    "not_filed_yet": (
+        (
+            "Yêu cầu hoàn tiền đơn {order} chưa được gửi, vì còn chờ bạn trả lời báo giá. Khoản nào"
+            " cần duyệt thì nhân viên cửa hàng quyết định."
+        ),
+        (
+            "The refund of order {order} has not been requested yet: its quote waits for your"
+            " answer. Where an approval is needed, the shop's staff decide."
+        ),
+    ),
     "filed": (
         "Mình đã gửi yêu cầu hoàn tiền cho đơn {order}, trạng thái ở bên dưới.",
         "I have sent the refund request for order {order}; its status is below.",
     ),
     "filed_before": (
-        "Yêu cầu hoàn tiền cho đơn {order} đã được gửi trước đó rồi. Bạn cần gì thêm không?",
-        "The refund request for order {order} was sent before. Is there anything else?",
+        "Yêu cầu hoàn tiền cho đơn {order} đã được gửi rồi, bạn không cần đồng ý lần nữa.",
+        "The refund request for order {order} has been sent; you need not agree again.",
     ),
     "declined": (
         "Vâng, mình không gửi yêu cầu hoàn tiền này. Khi nào cần bạn cứ nhắn lại nhé.",
         "All right, this refund will not be requested. Write again whenever you need it.",
+    ),
+    "no_date": (
+        (
+            "Khoản nào cần duyệt thì nhân viên cửa hàng quyết định, nên mình không hẹn trước được"
+            " ngày giờ."
+        ),
+        "Where an approval is needed, the shop's staff decide, so I cannot promise a date.",
+    ),
+    "returnable_items": (
+        "Những món hoàn được của đơn {order}: {names}.",
+        "These items of order {order} can be refunded: {names}.",
+    ),
+    "no_other_items": (
+        " Những món khác hiện không hoàn được.",
+        " Its other items cannot be refunded at the moment.",
     ),
     "requests_below": (
         "Tình trạng yêu cầu hoàn tiền của đơn {orders} ở bên dưới.",
@@ -169,8 +253,8 @@ _SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "about_order": (" cho đơn {order}", " for order {order}"),
     "none_to_cancel": (
-        "Không có yêu cầu hoàn tiền nào còn huỷ được.",
-        "No refund request can still be cancelled.",
+        "Không có yêu cầu hoàn tiền nào{about} còn huỷ được.",
+        "No refund request{about} can still be cancelled.",
     ),
     "cancelled": (
         "Mình đã huỷ yêu cầu hoàn tiền theo ý bạn.",
@@ -250,7 +334,7 @@ _SENTENCES: dict[str, tuple[str, str]] = {
 # Words for the states an order may be in; a state that is not here is shown as it came.
 _STATES: dict[str, tuple[str, str]] = {
     "PLACED": ("đã đặt, chưa thanh toán", "placed, not paid yet"),
-    "PAID": ("đã thanh toán, chưa gửi hàng", "paid, not shipped yet"),
+    "PAID": ("đang chờ gửi hàng", "waiting to be shipped"),
     "SHIPPING": ("đang giao", "on its way"),
     "PARTIALLY_DELIVERED": ("đã giao một phần", "partly delivered"),
     "DELIVERED": ("đã giao", "delivered"),
