@@ -18,9 +18,10 @@ from support_agent.adapters.models.openai import OpenAIModel
 from support_agent.adapters.models.scripted import ScriptFileModel
 from support_agent.adapters.orders.sql import SqlOrders
 from support_agent.adapters.payments.ledger import LedgerGateway
+from support_agent.adapters.policy_files import policy_from_body
 from support_agent.adapters.prices import load_prices
-from support_agent.adapters.shop_files import policy_from_body
 from support_agent.adapters.system import SortableIds, SystemClock
+from support_agent.agent.answers import Answers
 from support_agent.agent.budget import RunLimits
 from support_agent.agent.loop import AgentLoop
 from support_agent.agent.tool_runner import ToolRunner
@@ -263,6 +264,9 @@ class Container(containers.DeclarativeContainer):
     loop: providers.Provider[AgentLoop] = Once(
         AgentLoop, model=model, tools=tool_runner, database=database, clock=clock
     )
+    answers: providers.Provider[Answers] = Once(
+        Answers, clock=clock, zone=terms.provided.zone, books_only=gateway.provided.books_only
+    )
     agent: providers.Provider[Agent] = Once(
         Agent,
         database=database,
@@ -272,8 +276,8 @@ class Container(containers.DeclarativeContainer):
         terms=terms,
         clock=clock,
         ids=ids,
+        answers=answers,
         max_chars=settings.provided.limits.message_chars,
-        books_only=gateway.provided.books_only,
     )
 
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from support_agent.adapters.db.migrations import upgrade
+from support_agent.adapters.policy_files import load_policy, policy_body
 from support_agent.adapters.shop_files import (
     load_approvers,
     load_customers,
     load_orders,
-    load_policy,
-    policy_body,
 )
 from support_agent.agent.turns import Incoming, TurnResult
 from support_agent.container import Container, open_container

@@ -1,31 +1,28 @@
-"""Reads the sample shop and the policies from YAML; a mistake in a file is named, not guessed."""
+"""Reads the sample shop from YAML; a mistake in a file is named, not guessed."""
 
-import hashlib
-import json
 import re
-from collections.abc import Iterable, Mapping
-from datetime import date, datetime
-from itertools import pairwise
+from collections.abc import Iterable
+from datetime import date
 from pathlib import Path
-from string import Formatter
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, TypeVar
-from zoneinfo import ZoneInfo
+from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-    model_validator,
+from pydantic import Field, PlainValidator, model_validator
+
+from support_agent.adapters.file_entries import (
+    Amount,
+    Currency,
+    Entry,
+    FileEntry,
+    Id,
+    Instant,
+    Text,
+    canonical,
+    instant,
+    validated,
 )
-
 from support_agent.adapters.strict_yaml import read_yaml
-from support_agent.domain.assessment import DELIVERED_STATUSES
 from support_agent.domain.errors import ConfigurationError
-from support_agent.domain.money import EXPONENTS, MAX_MINOR, format_money
 from support_agent.domain.orders import (
     Address,
     Customer,
@@ -37,40 +34,6 @@ from support_agent.domain.orders import (
     PaymentMethod,
 )
 from support_agent.domain.people import Approver
-from support_agent.domain.policy import CurrencyLimits, Policy
-
-
-def load_policy(path: Path) -> Policy:
-    """The policy of one YAML file."""
-    return policy_from_body(policy_body(path), source=path.name)
-
-
-def policy_body(path: Path) -> dict[str, Any]:
-    """The file's content as plain JSON data, to be stored and read back by `policy_from_body`."""
-    body = read_yaml(path)
-    if not isinstance(body, dict):
-        raise ConfigurationError(
-            "must be a mapping of fields, like standard.yaml", setting=path.name
-        )
-    return body
-
-
-def policy_from_body(body: Mapping[str, Any], *, source: str = "policy") -> Policy:
-    """The policy a body describes; the same body always gives an equal policy and hash."""
-    canonical = _canonical(body, source)
-    fields = _validated(_PolicyBody, canonical, source)
-    return Policy(
-        id=fields.id,
-        version=fields.version,
-        hash=hashlib.sha256(canonical).hexdigest(),
-        valid_from=fields.valid_from,
-        time_zone=fields.time_zone,
-        window_days=fields.window_days,
-        refundable_statuses=fields.refundable_statuses,
-        excluded_categories=fields.excluded_categories,
-        limits=MappingProxyType({code: lim.to_domain() for code, lim in fields.limits.items()}),
-        text=MappingProxyType({"vi": fields.rendered("vi"), "en": fields.rendered("en")}),
-    )
 
 
 def load_customers(shop: Path) -> tuple[Customer, ...]:
@@ -108,43 +71,6 @@ def load_approvers(shop: Path) -> tuple[Approver, ...]:
     return approvers
 
 
-def _canonical(body: object, source: str) -> bytes:
-    """One spelling of the same data: sorted keys, compact, UTF-8."""
-    try:
-        return json.dumps(
-            body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()
-    except (TypeError, ValueError) as error:
-        problem = f"may hold text, whole numbers, lists and mappings only: {error}"
-        raise ConfigurationError(problem, setting=source) from error
-
-
-Entry = TypeVar("Entry", bound=BaseModel)
-
-
-def _validated(model: type[Entry], canonical: bytes, source: str) -> Entry:
-    # Strict JSON mode: text becomes a date or a status, but "250000", true or 1.0 never a number.
-    try:
-        return model.model_validate_json(canonical)
-    except ValidationError as error:
-        problems = "; ".join(_problem(dict(detail)) for detail in error.errors(include_url=False))
-        raise ConfigurationError(problems, setting=source) from error
-
-
-def _problem(detail: Mapping[str, Any]) -> str:
-    field = ".".join(str(part) for part in detail["loc"])
-    match detail["type"]:
-        case "extra_forbidden":
-            return f"{field}: is not a known field; check its spelling or remove it"
-        case "missing":
-            return f"{field}: is missing; add it"
-        case "value_error":
-            message = str(detail["ctx"]["error"])
-            return f"{field}: {message}" if field else message
-        case _:
-            return f"{field}: {detail['msg']}, not {detail['input']!r}"
-
-
 def _entries(path: Path, model: type[Entry], key: str) -> list[Entry]:
     items = read_yaml(path)
     if not isinstance(items, list):
@@ -153,7 +79,7 @@ def _entries(path: Path, model: type[Entry], key: str) -> list[Entry]:
     for number, item in enumerate(items, start=1):
         name = item.get(key) if isinstance(item, dict) else None
         source = f"{path.name}: entry {number}" + (f" ({name!r})" if name else "")
-        entries.append(_validated(model, _canonical(item, source), source))
+        entries.append(validated(model, canonical(item, source), source))
     return entries
 
 
@@ -172,132 +98,18 @@ def _known_customers(path: Path, shop: Path, ids: Iterable[str]) -> None:
         raise ConfigurationError(problem, setting=path.name)
 
 
-def _instant(value: object) -> datetime:
-    hint = "write it like 2026-10-01T10:00:00+07:00"
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        moment = None
-    if moment is None:
-        raise ValueError(f"{value!r} is not a date and time; {hint}")
-    if moment.utcoffset() is None:
-        raise ValueError(f"{value!r} has no UTC offset; {hint}")
-    return moment
-
-
 def _moment(value: object) -> Moment | None:
     if value is None:
         return None
     if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", value):
         return date.fromisoformat(value)  # the source knows the day only
-    return _instant(value)
+    return instant(value)
 
 
-def _zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # unknown, a path, a folder of zones
-        raise ValueError(f"{name!r} is not a time zone; write it like Asia/Ho_Chi_Minh") from None
-    return name
-
-
-def _currency(code: str) -> str:
-    if code not in EXPONENTS:
-        raise ValueError(f"{code!r} is not a known currency; known are {', '.join(EXPONENTS)}")
-    return code
-
-
-Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]
-Text = Annotated[str, Field(min_length=1)]
-Instant = Annotated[datetime, PlainValidator(_instant)]
 MaybeMoment = Annotated[Moment | None, PlainValidator(_moment)]
-Zone = Annotated[str, AfterValidator(_zone)]
-Currency = Annotated[str, AfterValidator(_currency)]
-Amount = Annotated[int, Field(ge=0, le=MAX_MINOR)]
-Limit = Annotated[int, Field(ge=1, le=MAX_MINOR)]
 
 
-class _Entry(BaseModel):
-    """What a file may say: exactly these fields, of exactly these types."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class _Limits(_Entry):
-    # No defaults: a limit that is forgotten must not read as "no limit"; null says that.
-    auto: Amount
-    levels: Annotated[tuple[Limit, ...], Field(min_length=1)]
-    four_eyes_from: Limit | None
-    auto_per_customer_day: Amount | None
-    auto_per_customer_30_days: Amount | None
-    auto_per_installation_day: Amount | None
-    per_approver_day: Amount | None
-
-    @model_validator(mode="after")
-    def _ascend(self) -> Self:
-        if any(low >= high for low, high in pairwise(self.levels)):
-            raise ValueError(f"levels must rise from level to level, not {list(self.levels)}")
-        if self.auto > self.levels[0]:
-            raise ValueError(f"auto {self.auto} must not be above the first level {self.levels[0]}")
-        if self.four_eyes_from is not None and self.four_eyes_from <= self.auto:
-            raise ValueError("four_eyes_from must be above auto: what is automatic has no approver")
-        return self
-
-    def to_domain(self) -> CurrencyLimits:
-        return CurrencyLimits(**self.model_dump())
-
-
-class _Texts(_Entry):
-    vi: Text
-    en: Text
-
-
-class _PolicyBody(_Entry):
-    id: Id
-    version: Annotated[int, Field(ge=1)]
-    valid_from: Instant
-    time_zone: Zone
-    window_days: Annotated[int, Field(ge=0, le=3650)] | None
-    refundable_statuses: Annotated[frozenset[OrderStatus], Field(min_length=1)]
-    excluded_categories: frozenset[Text]
-    limits: dict[Currency, _Limits]
-    text: _Texts
-
-    @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        if wrong := sorted(self.refundable_statuses.difference(DELIVERED_STATUSES)):
-            allowed = ", ".join(sorted(DELIVERED_STATUSES))
-            raise ValueError(f"refundable_statuses: {', '.join(wrong)} is none of {allowed}")
-        for language in ("vi", "en"):
-            self.rendered(language)
-        return self
-
-    def rendered(self, language: Literal["vi", "en"]) -> str:
-        """The customer's text with its numbers filled in from the fields, so that both agree."""
-        template: str = getattr(self.text, language)
-        known = self._numbers()
-        for _, name, spec, conversion in _parsed(template, f"text.{language}"):
-            if name is not None and (name not in known or spec or conversion):
-                names = ", ".join(f"{{{known_name}}}" for known_name in known)
-                raise ValueError(f"text.{language}: {{{name}}} cannot be filled; known are {names}")
-        return template.format(**known)
-
-    def _numbers(self) -> dict[str, str]:
-        numbers = {} if self.window_days is None else {"window_days": str(self.window_days)}
-        for code, limits in self.limits.items():
-            numbers[f"auto_{code}"] = format_money(limits.auto, code)
-            numbers[f"top_{code}"] = format_money(limits.levels[-1], code)
-        return numbers
-
-
-def _parsed(template: str, field: str) -> list[tuple[str, str | None, str | None, str | None]]:
-    try:
-        return list(Formatter().parse(template))
-    except ValueError as error:
-        raise ValueError(f"{field}: {error}; write a literal brace twice") from None
-
-
-class _CustomerEntry(_Entry):
+class _CustomerEntry(FileEntry):
     id: Id
     name: Text
     language: Literal["vi", "en"] | None = None
@@ -306,7 +118,7 @@ class _CustomerEntry(_Entry):
         return Customer(id=self.id, name=self.name, language=self.language)
 
 
-class _AddressEntry(_Entry):
+class _AddressEntry(FileEntry):
     recipient: Text
     phone: Text
     street: Text
@@ -314,7 +126,7 @@ class _AddressEntry(_Entry):
     country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")] = "VN"
 
 
-class _LineEntry(_Entry):
+class _LineEntry(FileEntry):
     id: Id
     name: Text
     quantity: Annotated[int, Field(ge=1, le=10_000)]
@@ -337,7 +149,7 @@ class _LineEntry(_Entry):
         return OrderLine(**fields)
 
 
-class _PaymentEntry(_Entry):
+class _PaymentEntry(FileEntry):
     id: Id
     gateway: Id
     account: Id
@@ -351,7 +163,7 @@ class _PaymentEntry(_Entry):
         return Payment(**self.model_dump())
 
 
-class _OrderEntry(_Entry):
+class _OrderEntry(FileEntry):
     id: Id
     customer_id: Id
     status: OrderStatus
@@ -379,7 +191,7 @@ class _OrderEntry(_Entry):
         )
 
 
-class _ApproverEntry(_Entry):
+class _ApproverEntry(FileEntry):
     name: Id
     person_id: Id
     level: Annotated[int, Field(ge=1, le=9)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from support_agent.agent.answers import Answers
 from support_agent.agent.budget import Budget, RunLimits, what_is_asked
-from support_agent.agent.claims import needs_note
 from support_agent.agent.history import turns_of
 from support_agent.agent.loop import AgentLoop, LoopEnd, RunState
 from support_agent.domain.conversation import Author, Conversation
@@ -33,22 +33,15 @@ from support_agent.domain.runs import (
 )
 from support_agent.domain.text import clean_message, redact_cards
 from support_agent.domain.wording import (
-    amounts_note,
-    quote_sentence,
-    request_sentence,
     stop_sentence,
 )
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.storage import Database, RunEnd, Transaction
-from support_agent.services.consent import awaits_answer
 from support_agent.services.conversations import Binding, ConversationDesk
-from support_agent.services.quotes import quote_shown
 from support_agent.services.terms import RefundTerms
 
 log = structlog.get_logger(__name__)
 LEASE_GRACE_S = 30.0
-# What the model says may not push what code says off the customer's screen.
-MOST_ANSWER_CHARS = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +82,8 @@ class Agent:
         terms: RefundTerms,
         clock: Clock,
         ids: Ids,
+        answers: Answers,
         max_chars: int,
-        books_only: bool,
     ) -> None:
         self._database = database
         self._desk = desk
@@ -100,7 +93,7 @@ class Agent:
         self._clock = clock
         self._ids = ids
         self._max_chars = max_chars
-        self._books_only = books_only
+        self._answers = answers
 
     async def take(self, incoming: Incoming) -> TurnResult:
         """Answer a message.
@@ -275,61 +268,19 @@ class Agent:
         return self._state(tx, reopened, asker, calls_so_far)
 
     def _finish(self, tx: Transaction, state: RunState, end: LoopEnd) -> TurnResult:
-        language = state.conversation.language
-        answered = end.reason in {StopReason.ANSWERED, StopReason.ASKED_CUSTOMER}
-        quotes = self._quotes_to_show(tx, state) if answered else ()
-        requests = self._spoken_of(tx, state)
-        reason = StopReason.ASKED_CUSTOMER if quotes else end.reason
-        parts = [_shortened(end.text) or stop_sentence(end.reason, language)]
-        if end.text and needs_note(end.text, state.turns, stands_alone=not (quotes or requests)):
-            parts.append(amounts_note(language, nothing_filed=not requests))
-        parts += [quote_sentence(q, language, self._terms.zone) for q in quotes]
-        parts += [request_sentence(r, language, books_only=self._books_only) for r in requests]
-        answer = "\n\n".join(part for part in parts if part)
-        seq = self._end(tx, state, reason, answer)
-        quotes = self._shown(tx, state, quotes, seq)
+        answer = self._answers.compose(tx, state, end)
+        seq = self._end(tx, state, answer.reason, answer.text)
         return TurnResult(
             conversation_id=state.conversation.id,
             run_id=state.run.id,
-            status=status_of(reason),
-            stop_reason=reason,
-            answer=answer,
+            status=status_of(answer.reason),
+            stop_reason=answer.reason,
+            answer=answer.text,
             steps=tx.runs.steps(state.run.id),
-            quotes=quotes,
-            requests=requests,
+            quotes=self._answers.shown(tx, state, answer.quotes, seq),
+            requests=answer.requests,
             usage=state.budget.usage,
         )
-
-    def _quotes_to_show(self, tx: Transaction, state: RunState) -> tuple[Quote, ...]:
-        """What was quoted in this run, and what was shown before and is still unanswered.
-
-        An open quote stands at the end of every answer, so that a yes answers the quote and not
-        another question of the model's.
-        """
-        mine, now = set(state.quote_ids), self._clock.now()
-        return tuple(
-            quote
-            for quote in tx.quotes.open_in(state.conversation.id)
-            if quote.id in mine
-            or (quote.shown_seq and now <= quote.expires_at and awaits_answer(tx, quote))
-        )
-
-    def _shown(
-        self, tx: Transaction, state: RunState, quotes: tuple[Quote, ...], seq: int
-    ) -> tuple[Quote, ...]:
-        """Remember what the customer saw and where; signed, so that no other terms can be filed."""
-        if not quotes:
-            return ()
-        tx.quotes.mark_shown([quote.id for quote in quotes], seq=seq)
-        shown = tuple(replace(quote, shown_seq=seq) for quote in quotes)
-        for quote in shown:
-            tx.audit.append(quote_shown(quote, state.asker.principal, self._clock.now()))
-        return shown
-
-    def _spoken_of(self, tx: Transaction, state: RunState) -> tuple[RefundRequest, ...]:
-        """The requests the run's tools spoke of, as they stand now."""
-        found = [tx.requests.get(request_id) for request_id in dict.fromkeys(state.request_ids)]
-        return tuple(request for request in found if request is not None)
 
     def _end(self, tx: Transaction, state: RunState, reason: StopReason, answer: str | None) -> int:
         """Store how the run ended and give the conversation back; the answer's seq, 0 without."""
@@ -354,9 +305,3 @@ class Agent:
         if not ended or not tx.conversations.release(run.conversation_id, epoch=run.epoch):
             raise ConversationBusy(run.conversation_id)
         return seq
-
-
-def _shortened(text: str | None) -> str | None:
-    if text is None or len(text) <= MOST_ANSWER_CHARS:
-        return text
-    return f"{text[:MOST_ANSWER_CHARS]}…"

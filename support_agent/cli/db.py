@@ -94,17 +94,20 @@ def seed(*, as_json: Json = False) -> None:
     """Fill a demo database with the sample shop; a second time changes nothing."""
 
     async def work(container: "Container") -> "Seeded":
-        from support_agent.adapters import shop_files  # noqa: PLC0415 - not for --help
+        from support_agent.adapters import (  # noqa: PLC0415 - not for --help
+            policy_files,
+            shop_files,
+        )
         from support_agent.resources import resource_dir  # noqa: PLC0415 - not for --help
         from support_agent.services.seeding import SampleShop  # noqa: PLC0415 - not for --help
 
         data = resource_dir() / "data"
-        body = shop_files.policy_body(data / "policies" / "standard.yaml")
+        body = policy_files.policy_body(data / "policies" / "standard.yaml")
         sample = SampleShop(
             customers=shop_files.load_customers(data / "shop"),
             orders=shop_files.load_orders(data / "shop"),
             approvers=shop_files.load_approvers(data / "shop"),
-            policy=shop_files.policy_from_body(body),
+            policy=policy_files.policy_from_body(body),
             policy_body=body,
         )
         return await container.seeding().run(sample)

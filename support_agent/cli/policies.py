@@ -105,7 +105,7 @@ def activate(
     as_json: Json = False,
 ) -> None:
     """Put a policy file in force; a changed file needs a new version number."""
-    from support_agent.adapters.shop_files import (  # noqa: PLC0415 - not for --help
+    from support_agent.adapters.policy_files import (  # noqa: PLC0415 - not for --help
         policy_body,
         policy_from_body,
     )

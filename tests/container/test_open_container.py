@@ -8,7 +8,7 @@ import pytest
 
 from support_agent.adapters.db.migrations import upgrade
 from support_agent.adapters.keys import ensure_key_file
-from support_agent.adapters.shop_files import policy_from_body
+from support_agent.adapters.policy_files import policy_from_body
 from support_agent.container import open_container
 from support_agent.domain.approvals import Choice
 from support_agent.domain.errors import ConfigurationError

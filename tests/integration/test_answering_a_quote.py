@@ -2,7 +2,8 @@
 
 import pytest
 
-from support_agent.agent.turns import MOST_ANSWER_CHARS, Incoming
+from support_agent.agent.answers import MOST_ANSWER_CHARS
+from support_agent.agent.turns import Incoming
 from support_agent.domain.conversation import Assurance
 from support_agent.domain.refunds import RequestStatus
 from support_agent.domain.runs import StopReason

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from support_agent.adapters.policy_files import load_policy, policy_body, policy_from_body
 from support_agent.adapters.shop_files import (
     load_approvers,
     load_customers,
     load_orders,
-    load_policy,
-    policy_body,
-    policy_from_body,
 )
 from support_agent.domain.assessment import assess, required_approvals, required_level
 from support_agent.domain.errors import ConfigurationError, RefundRefused

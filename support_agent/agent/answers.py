@@ -1,0 +1,97 @@
+"""What the customer is told: the model's words, and beside them what code knows to be true."""
+
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+from support_agent.agent.claims import needs_note
+from support_agent.agent.loop import LoopEnd, RunState
+from support_agent.domain.refunds import Quote, RefundRequest
+from support_agent.domain.runs import StopReason
+from support_agent.domain.wording import (
+    amounts_note,
+    quote_sentence,
+    request_sentence,
+    stop_sentence,
+)
+from support_agent.ports.clock import Clock
+from support_agent.ports.storage import Transaction
+from support_agent.services.consent import awaits_answer
+from support_agent.services.quotes import quote_shown
+
+# What the model says may not push what code says off the customer's screen.
+MOST_ANSWER_CHARS = 4_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A composed answer with the quotes it shows and the requests it states."""
+
+    text: str
+    reason: StopReason
+    quotes: tuple[Quote, ...]
+    requests: tuple[RefundRequest, ...]
+
+
+class Answers:
+    """Composes answers. Amounts, states and offers are rendered from rows, never from the model."""
+
+    def __init__(self, *, clock: Clock, zone: tzinfo, books_only: bool) -> None:
+        self._clock = clock
+        self._zone = zone
+        self._books_only = books_only
+
+    def compose(self, tx: Transaction, state: RunState, end: LoopEnd) -> Answer:
+        """The answer a run ends with; one that shows an open quote asks the customer."""
+        language = state.conversation.language
+        answered = end.reason in {StopReason.ANSWERED, StopReason.ASKED_CUSTOMER}
+        quotes = self._quotes_to_show(tx, state) if answered else ()
+        requests = _spoken_of(tx, state)
+        parts = [_shortened(end.text) or stop_sentence(end.reason, language)]
+        if end.text and needs_note(end.text, state.turns, stands_alone=not (quotes or requests)):
+            parts.append(amounts_note(language, nothing_filed=not requests))
+        parts += [quote_sentence(quote, language, self._zone) for quote in quotes]
+        parts += [request_sentence(r, language, books_only=self._books_only) for r in requests]
+        return Answer(
+            text="\n\n".join(part for part in parts if part),
+            reason=StopReason.ASKED_CUSTOMER if quotes else end.reason,
+            quotes=quotes,
+            requests=requests,
+        )
+
+    def shown(
+        self, tx: Transaction, state: RunState, quotes: tuple[Quote, ...], seq: int
+    ) -> tuple[Quote, ...]:
+        """Remember what the customer saw and where; signed, so that no other terms can be filed."""
+        if not quotes:
+            return ()
+        tx.quotes.mark_shown([quote.id for quote in quotes], seq=seq)
+        seen = tuple(replace(quote, shown_seq=seq) for quote in quotes)
+        for quote in seen:
+            tx.audit.append(quote_shown(quote, state.asker.principal, self._clock.now()))
+        return seen
+
+    def _quotes_to_show(self, tx: Transaction, state: RunState) -> tuple[Quote, ...]:
+        """What was quoted in this run, and what was shown before and is still unanswered.
+
+        An open quote stands at the end of every answer, so that a yes answers the quote and not
+        another question of the model's.
+        """
+        mine, now = set(state.quote_ids), self._clock.now()
+        return tuple(
+            quote
+            for quote in tx.quotes.open_in(state.conversation.id)
+            if quote.id in mine
+            or (quote.shown_seq and now <= quote.expires_at and awaits_answer(tx, quote))
+        )
+
+
+def _spoken_of(tx: Transaction, state: RunState) -> tuple[RefundRequest, ...]:
+    """The requests the run's tools spoke of, as they stand now."""
+    found = [tx.requests.get(request_id) for request_id in dict.fromkeys(state.request_ids)]
+    return tuple(request for request in found if request is not None)
+
+
+def _shortened(text: str | None) -> str | None:
+    if text is None or len(text) <= MOST_ANSWER_CHARS:
+        return text
+    return f"{text[:MOST_ANSWER_CHARS]}…"
