@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -252,10 +253,11 @@ def _fields_of(error: ValidationError) -> dict[str, str]:
 
 
 def observed(output: ToolOutput) -> Observation:
-    """A tool's output as the model will read it: compact UTF-8 JSON, keys in the tool's order."""
+    """A tool's output as the model will read it: compact UTF-8 JSON, NFC, in the tool's order."""
+    content = json.dumps(output.content, ensure_ascii=False, separators=(",", ":"))
     return Observation(
         ok=True,
-        content=json.dumps(output.content, ensure_ascii=False, separators=(",", ":")),
+        content=unicodedata.normalize("NFC", content),
         quote_ids=output.quote_ids,
         request_ids=output.request_ids,
     )

@@ -10,7 +10,7 @@ from support_agent.domain.people import Principal
 from support_agent.domain.reasons import Language
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.orders import OrderRepository
-from support_agent.ports.storage import Database, Transaction
+from support_agent.ports.storage import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,7 @@ class ConversationDesk:
             ConversationNotFound: unknown, or bound to somebody else (which leaves an audit event).
         """
         if conversation_id is not None:
-            return await self._database.transact(
-                lambda tx: self._reenter(tx, binding, conversation_id)
-            ) or self._missing(conversation_id)
+            return await self._reenter(binding, conversation_id)
         customer = await self._orders.find_customer(binding.customer_id)
         if customer is None or customer.id != binding.customer_id:
             raise CustomerNotFound(binding.customer_id)
@@ -73,27 +71,22 @@ class ConversationDesk:
         await self._database.transact(lambda tx: tx.conversations.add(conversation))
         return conversation
 
-    def _reenter(
-        self, tx: Transaction, binding: Binding, conversation_id: str
-    ) -> Conversation | None:
-        conversation = tx.conversations.get(conversation_id)
+    async def _reenter(self, binding: Binding, conversation_id: str) -> Conversation:
+        """Reads only, unless somebody reaches for what is not theirs."""
+        conversation = await self._database.read(lambda tx: tx.conversations.get(conversation_id))
         if conversation is None:
-            return None
-        if is_bound_to(conversation, binding):
-            return conversation
-        tx.audit.append(
-            AuditEvent(
+            raise ConversationNotFound(conversation_id)
+        if not is_bound_to(conversation, binding):
+            denied = AuditEvent(
                 action="access.denied",
                 actor=binding.principal,
                 subject=conversation_id,
                 at=self._clock.now(),
                 data={"kind": "conversation", "customer": binding.customer_id},
             )
-        )
-        return None
-
-    def _missing(self, conversation_id: str) -> Conversation:
-        raise ConversationNotFound(conversation_id)
+            await self._database.transact(lambda tx: tx.audit.append(denied))
+            raise ConversationNotFound(conversation_id)
+        return conversation
 
 
 def is_bound_to(conversation: Conversation, binding: Binding) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import unicodedata
 
 import pytest
 
@@ -211,6 +212,16 @@ async def test_a_result_is_utf8_json_with_its_keys_in_the_tools_order(shop_url: 
             ('{"tên":"Áo dài","giao":null,"b":1,"a":[true,"₫"]}',)
         ]
     assert observations(result)[0].content == rows(shop_url, "SELECT content FROM tool_calls")[0][0]
+
+
+async def test_a_result_of_a_shop_that_decomposes_its_letters_is_composed(shop_url: str):
+    """The same product name must be the same bytes, whoever typed it."""
+    decomposed = {"name": unicodedata.normalize("NFD", "Áo dài thêu")}
+    async with open_agent(shop_url, tools=[Reading(lambda: decomposed)]) as shop:
+        shop.model.play(call("probe"), ANSWER)
+        result = await take(shop, "A100?")
+
+    assert observations(result)[0].content == '{"name":"Áo dài thêu"}'
 
 
 async def test_a_decision_is_stored_before_its_tool_runs_and_the_observation_before_the_next(
