@@ -30,6 +30,8 @@ from tests.kit import TODAY, RelayModel, Shop, binding_of, sample, settings_for
 
 ANSWERED = {"answer": "Vâng."}
 S = RequestStatus
+# An approval as somebody writes it into a request's row by hand.
+WRITTEN_APPROVED = "status = 'APPROVED', version = 2, approved_until = '2026-12-01 00:00:00.000000'"
 
 
 @asynccontextmanager

@@ -1,13 +1,12 @@
 """Paying what became worse since its approval: back to a person, in a new round."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
 from support_agent.domain.orders import OrderStatus
 from support_agent.domain.refunds import RefundRequest, RequestStatus
-from support_agent.testing.gateway import Act, GatewaySimulator
+from support_agent.testing.gateway import Act
 from tests.heart import (
     approved,
     assert_sound,
@@ -19,28 +18,11 @@ from tests.heart import (
     change_request,
     dispute,
     events,
-    open_shop_with,
     pay,
-    simulator,
 )
 from tests.kit import Shop
 
 S = RequestStatus
-WRITTEN_APPROVED = "status = 'APPROVED', version = 2, approved_until = '2026-12-01 00:00:00.000000'"
-
-
-@pytest.fixture
-def gateway() -> GatewaySimulator:
-    return simulator()
-
-
-@pytest.fixture
-async def shop(shop_url: str, gateway: GatewaySimulator) -> AsyncIterator[Shop]:
-    """The sample shop with the scriptable gateway."""
-    payments = {"timeout_seconds": 0.05}
-    parts = {"gateway": gateway}
-    async with open_shop_with(shop_url, overrides=parts, payments=payments) as opened:
-        yield opened
 
 
 class TestWorseSinceTheApproval:

@@ -1,6 +1,5 @@
 """Paying what somebody wrote into the database: not at all, and not unnoticed."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -8,38 +7,21 @@ import pytest
 
 from support_agent.domain.refunds import RefundRequest, RequestStatus, fingerprint
 from support_agent.domain.signing import KeyRing
-from support_agent.testing.gateway import GatewaySimulator
 from tests.heart import (
+    WRITTEN_APPROVED,
     approved,
     asker,
     attack,
     change_request,
     events,
     forge_approval,
-    open_shop_with,
     pay,
     problems,
-    simulator,
     tasks,
 )
 from tests.kit import Shop
 
 S = RequestStatus
-WRITTEN_APPROVED = "status = 'APPROVED', version = 2, approved_until = '2026-12-01 00:00:00.000000'"
-
-
-@pytest.fixture
-def gateway() -> GatewaySimulator:
-    return simulator()
-
-
-@pytest.fixture
-async def shop(shop_url: str, gateway: GatewaySimulator) -> AsyncIterator[Shop]:
-    """The sample shop with the scriptable gateway."""
-    payments = {"timeout_seconds": 0.05}
-    parts = {"gateway": gateway}
-    async with open_shop_with(shop_url, overrides=parts, payments=payments) as opened:
-        yield opened
 
 
 class TestForged:

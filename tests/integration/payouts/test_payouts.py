@@ -1,7 +1,6 @@
 """Paying: once, what was approved, and never called failed when nobody knows."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -27,27 +26,11 @@ from tests.heart import (
     open_shop_with,
     pay,
     sample_shop,
-    simulator,
     tasks,
 )
 from tests.kit import Shop
 
 S = RequestStatus
-WRITTEN_APPROVED = "status = 'APPROVED', version = 2, approved_until = '2026-12-01 00:00:00.000000'"
-
-
-@pytest.fixture
-def gateway() -> GatewaySimulator:
-    return simulator()
-
-
-@pytest.fixture
-async def shop(shop_url: str, gateway: GatewaySimulator) -> AsyncIterator[Shop]:
-    """The sample shop with the scriptable gateway."""
-    payments = {"timeout_seconds": 0.05}
-    parts = {"gateway": gateway}
-    async with open_shop_with(shop_url, overrides=parts, payments=payments) as opened:
-        yield opened
 
 
 class TestPaid:
