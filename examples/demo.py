@@ -54,7 +54,21 @@ def play() -> None:
     ask("Hoàn tiền đơn A200 cho tôi", "--trace", conversation=conversation)
     run("refunds", "list")
 
-    scene("7. The books", "Counters equal their ledger entries; the audit chain is unbroken.")
+    scene("7. Two payments, one offer", "Part of A605 goes back to the gift card, never to cash.")
+    split = "Hoàn tiền đơn A605"
+    run("ask", split, "--customer", "C006")
+    other = newest("conversations", "list")
+    run("ask", "đồng ý", "--customer", "C006", "--conversation", other)
+
+    scene("8. The kill switch", "Nothing is paid while payouts are paused; then `tick` goes on.")
+    request = newest("approvals", "list")
+    run("payouts", "pause")
+    run("approvals", "approve", request, "--as", "huong", "--expect", version_of(request))
+    run("payouts", "resume")
+    run("tick")
+    run("approvals", "report")
+
+    scene("9. The books", "Counters equal their ledger entries; the audit chain is unbroken.")
     run("refunds", "check")
     run("audit", "verify")
 

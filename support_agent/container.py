@@ -6,6 +6,7 @@ List<Tool>, `open_container` is @PostConstruct and @PreDestroy.
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,7 +18,9 @@ from support_agent.adapters.models.offline import OfflineModel
 from support_agent.adapters.models.openai import OpenAIModel
 from support_agent.adapters.models.scripted import ScriptFileModel
 from support_agent.adapters.orders.sql import SqlOrders
-from support_agent.adapters.payments.ledger import LedgerGateway
+from support_agent.adapters.payments.ledger import LedgerEvents, LedgerGateway
+from support_agent.adapters.payments.stripe import StripeGateway
+from support_agent.adapters.payments.stripe_events import StripeEvents
 from support_agent.adapters.policy_files import policy_from_body
 from support_agent.adapters.prices import load_prices
 from support_agent.adapters.system import SortableIds, SystemClock
@@ -31,6 +34,7 @@ from support_agent.domain.people import Proof
 from support_agent.domain.policy import Policy
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock, Ids
+from support_agent.ports.events import EventVerifier
 from support_agent.ports.model import ChatModel
 from support_agent.ports.orders import OrderRepository
 from support_agent.ports.payments import PaymentGateway
@@ -40,14 +44,33 @@ from support_agent.resources import resource_dir
 from support_agent.services.approvals import Approvals
 from support_agent.services.approvers import Approvers
 from support_agent.services.audit import check_keys
+from support_agent.services.breaker import Breaker
+from support_agent.services.clearance import Clearance
 from support_agent.services.conversations import ConversationDesk
+from support_agent.services.destinations import Destinations
+from support_agent.services.disputes import Disputes
+from support_agent.services.escalations import Escalations
 from support_agent.services.filing import Filing
+from support_agent.services.gateway_calls import GatewayCalls
+from support_agent.services.gateway_refunds import GatewayRefunds
 from support_agent.services.order_lookup import OrderLookup
+from support_agent.services.outcomes import Outcomes
 from support_agent.services.payouts import Payouts
 from support_agent.services.policies import PoliciesInForce
+from support_agent.services.policy_activation import PolicyActivation
+from support_agent.services.policy_check import PolicyCheck
+from support_agent.services.provider_events import ProviderEvents
 from support_agent.services.quotes import Quotes
+from support_agent.services.reconciliation import Reconciliation
 from support_agent.services.refunds import RefundLife
+from support_agent.services.reports import Reporting
+from support_agent.services.rereads import Rereads
+from support_agent.services.resolutions import Resolutions
+from support_agent.services.retries import Retries
 from support_agent.services.seeding import Seeding
+from support_agent.services.sending import Sending
+from support_agent.services.staff import StaffDesk
+from support_agent.services.switches import Switchboard
 from support_agent.services.terms import RefundTerms
 from support_agent.settings import Settings, load_settings
 from support_agent.testing.clock import FixedClock
@@ -86,12 +109,18 @@ def refund_terms(settings: Settings) -> RefundTerms:
     """Terms of quoting, filing, deciding and paying."""
     return RefundTerms(
         quote_valid_for=settings.quote_valid_for,
+        decide_within=settings.decide_within,
         request_waits_for=settings.request_waits_for,
         approved_valid_for=settings.approved_valid_for,
         consent_implied=settings.consent.request_refund == "implied",
         gateway_timeout_s=settings.payments.timeout_seconds,
         zone=settings.zone,
     )
+
+
+def machine_clock() -> Callable[[], datetime]:
+    """What time this machine has, whatever business time is."""
+    return SystemClock().now
 
 
 def closed_later(
@@ -132,6 +161,50 @@ def openai_model(settings: Settings) -> OpenAIModel:
     )
 
 
+def stripe_gateway(settings: Settings) -> StripeGateway:
+    """The gateway of the account PAYMENTS__STRIPE_ACCOUNT names.
+
+    Raises:
+        ConfigurationError: key or account are not set, or the key is none of Stripe's.
+    """
+    payments = settings.payments
+    if payments.stripe_key is None:
+        raise ConfigurationError(
+            "is needed when PAYMENTS__KIND=stripe; a restricted key (rk_...) that may read the "
+            "account, charges, payment intents and disputes and write refunds is enough",
+            setting="SUPPORT_AGENT_PAYMENTS__STRIPE_KEY",
+        )
+    return StripeGateway(
+        key=payments.stripe_key.get_secret_value(),
+        account=_stripe_account(settings),
+        timeout_s=payments.timeout_seconds,
+        url=payments.stripe_url,
+    )
+
+
+def stripe_events(settings: Settings) -> StripeEvents:
+    """What checks the signatures of the webhook endpoint PAYMENTS__WEBHOOK_SECRETS belongs to.
+
+    Raises:
+        ConfigurationError: no secret or no account is set.
+    """
+    if not settings.payments.secrets:
+        raise ConfigurationError(
+            "is needed to receive events; copy the signing secret (whsec_...) of the endpoint",
+            setting="SUPPORT_AGENT_PAYMENTS__WEBHOOK_SECRETS",
+        )
+    return StripeEvents(secrets=settings.payments.secrets, account=_stripe_account(settings))
+
+
+def _stripe_account(settings: Settings) -> str:
+    if settings.payments.stripe_account is None:
+        raise ConfigurationError(
+            "is needed when PAYMENTS__KIND=stripe; write the account's id, acct_...",
+            setting="SUPPORT_AGENT_PAYMENTS__STRIPE_ACCOUNT",
+        )
+    return settings.payments.stripe_account
+
+
 class Container(containers.DeclarativeContainer):
     """Everything, each built once on first use. Nobody is handed the container itself."""
 
@@ -147,6 +220,8 @@ class Container(containers.DeclarativeContainer):
         system=Once(SystemClock),
         fixed=Once(FixedClock, settings.provided.clock.now),
     )
+    # Held against the database's clock before a payment is sent again; tests move both.
+    wall_clock: providers.Provider[Callable[[], datetime]] = Once(machine_clock)
     keys: providers.Provider[KeyRing] = Once(
         load_keys,
         configured=settings.provided.security.keys,
@@ -173,6 +248,12 @@ class Container(containers.DeclarativeContainer):
             database,
             books_only=settings.provided.payments.ledger_is_books_only,
         ),
+        stripe=Once(closed_later, to_close, providers.Object(stripe_gateway), settings),
+    )
+    events: providers.Provider[EventVerifier] = providers.Selector(
+        settings.provided.payments.kind,
+        ledger=Once(LedgerEvents),
+        stripe=Once(stripe_events, settings),
     )
     model: providers.Provider[ChatModel] = providers.Selector(
         settings.provided.model.kind,
@@ -194,27 +275,99 @@ class Container(containers.DeclarativeContainer):
     policies: providers.Provider[PoliciesInForce] = Once(
         PoliciesInForce, parse=providers.Object(policy_from_body), keys=keys
     )
+    policy_activation: providers.Provider[PolicyActivation] = Once(
+        PolicyActivation, policies=policies, keys=keys, clock=clock
+    )
+    policy_check: providers.Provider[PolicyCheck] = Once(
+        PolicyCheck, database=database, orders=orders, policies=policies, clock=clock
+    )
     lookup: providers.Provider[OrderLookup] = Once(
         OrderLookup, orders=orders, database=database, clock=clock
     )
+    switchboard: providers.Provider[Switchboard] = Once(Switchboard, keys=keys, clock=clock)
     life: providers.Provider[RefundLife] = Once(
         RefundLife, clock=clock, books_only=gateway.provided.books_only
     )
     quotes: providers.Provider[Quotes] = Once(
-        Quotes, policies=policies, terms=terms, clock=clock, ids=ids
+        Quotes,
+        policies=policies,
+        switchboard=switchboard,
+        terms=terms,
+        keys=keys,
+        clock=clock,
+        ids=ids,
+    )
+    destinations: providers.Provider[Destinations] = Once(
+        Destinations, database=database, orders=orders, keys=keys, clock=clock, ids=ids
     )
     filing: providers.Provider[Filing] = Once(
         Filing, quotes=quotes, life=life, terms=terms, keys=keys, clock=clock, ids=ids
+    )
+    calls: providers.Provider[GatewayCalls] = Once(
+        GatewayCalls, gateway=gateway, timeout_s=terms.provided.gateway_timeout_s
+    )
+    breaker: providers.Provider[Breaker] = Once(
+        Breaker, database=database, switchboard=switchboard, clock=clock
+    )
+    clearance: providers.Provider[Clearance] = Once(
+        Clearance, policies=policies, keys=keys, clock=clock, gateway=gateway
+    )
+    outcomes: providers.Provider[Outcomes] = Once(
+        Outcomes, database=database, life=life, keys=keys, clock=clock
+    )
+    sending: providers.Provider[Sending] = Once(
+        Sending, database=database, calls=calls, outcomes=outcomes, breaker=breaker
+    )
+    reconciliation: providers.Provider[Reconciliation] = Once(
+        Reconciliation,
+        database=database,
+        calls=calls,
+        sending=sending,
+        clearance=clearance,
+        outcomes=outcomes,
+        breaker=breaker,
+        switchboard=switchboard,
+        life=life,
+        clock=clock,
+        wall_clock=wall_clock,
+    )
+    rereads: providers.Provider[Rereads] = Once(
+        Rereads, database=database, calls=calls, outcomes=outcomes, breaker=breaker, clock=clock
+    )
+    gateway_refunds: providers.Provider[GatewayRefunds] = Once(
+        GatewayRefunds,
+        database=database,
+        calls=calls,
+        outcomes=outcomes,
+        breaker=breaker,
+        clock=clock,
+        lookback=settings.provided.gateway_lookback,
+    )
+    provider_events: providers.Provider[ProviderEvents] = Once(
+        ProviderEvents,
+        database=database,
+        calls=calls,
+        verifier=events,
+        gateway_refunds=gateway_refunds,
+        disputes=Once(Disputes, keys=keys, clock=clock),
+        breaker=breaker,
+        clock=clock,
+        wall_clock=wall_clock,
+        account=settings.provided.payments.stripe_account,
     )
     payouts: providers.Provider[Payouts] = Once(
         Payouts,
         database=database,
         orders=orders,
-        gateway=gateway,
+        calls=calls,
+        sending=sending,
+        clearance=clearance,
+        breaker=breaker,
+        switchboard=switchboard,
+        reconciliation=reconciliation,
+        rereads=rereads,
+        gateway_refunds=gateway_refunds,
         life=life,
-        policies=policies,
-        terms=terms,
-        keys=keys,
         clock=clock,
         ids=ids,
     )
@@ -230,6 +383,40 @@ class Container(containers.DeclarativeContainer):
         ids=ids,
         proof=Once(Proof, settings.provided.approvals.proof),
     )
+    staff: providers.Provider[StaffDesk] = Once(
+        StaffDesk, database=database, orders=orders, filing=filing, keys=keys
+    )
+    retries: providers.Provider[Retries] = Once(
+        Retries,
+        database=database,
+        orders=orders,
+        gateway=gateway,
+        life=life,
+        policies=policies,
+        terms=terms,
+        keys=keys,
+        clock=clock,
+    )
+    resolutions: providers.Provider[Resolutions] = Once(
+        Resolutions,
+        database=database,
+        gateway=gateway,
+        life=life,
+        terms=terms,
+        keys=keys,
+        clock=clock,
+        ids=ids,
+    )
+    escalations: providers.Provider[Escalations] = Once(
+        Escalations,
+        database=database,
+        life=life,
+        policies=policies,
+        terms=terms,
+        keys=keys,
+        clock=clock,
+    )
+    reporting: providers.Provider[Reporting] = Once(Reporting, database=database, clock=clock)
     approvers: providers.Provider[Approvers] = Once(
         Approvers, database=database, orders=orders, clock=clock
     )
@@ -242,7 +429,12 @@ class Container(containers.DeclarativeContainer):
         default_language=settings.provided.shop.language,
     )
     seeding: providers.Provider[Seeding] = Once(
-        Seeding, database=database, shop=orders, policies=policies, clock=clock
+        Seeding,
+        database=database,
+        shop=orders,
+        policies=policies,
+        clock=clock,
+        moves_real_money=settings.provided.payments.moves_real_money,
     )
 
     # A new tool is one file and one line here.
@@ -316,6 +508,8 @@ async def open_container(
 async def check(container: Container, *, history: bool = True) -> None:
     """Stop the start when something does not fit, before anything is served."""
     settings = container.settings()
+    if settings.payments.kind == "stripe":
+        container.gateway()  # says at once which of its settings is missing
     database = container.database()
     await database.check_schema()
     await database.read(lambda tx: _check_installation(tx, settings))
@@ -325,9 +519,12 @@ async def check(container: Container, *, history: bool = True) -> None:
 
 
 def _check_installation(tx: Transaction, settings: Settings) -> None:
-    dangers = settings.live_dangers() if tx.installation.is_live() else ()
+    live = tx.installation.is_live()
+    real_money = live or settings.payments.moves_real_money
+    dangers = settings.live_dangers() if real_money else ()
     if dangers:
-        raise ConfigurationError(f"this database is live: {'; '.join(dangers)}")
+        what = "this database" if live else "the key in PAYMENTS__STRIPE_KEY"
+        raise ConfigurationError(f"{what} is live: {'; '.join(dangers)}")
 
 
 def _check_policy(tx: Transaction, policies: PoliciesInForce, settings: Settings) -> None:

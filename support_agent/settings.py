@@ -27,6 +27,7 @@ ENCODING = "utf-8-sig"  # some editors put a byte order mark first, which would 
 Positive = Annotated[int, Field(gt=0, le=1_000_000_000)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Hours = Annotated[int, Field(gt=0, le=24 * 366)]
+Days = Annotated[int, Field(gt=0, le=90)]
 Minutes = Annotated[int, Field(gt=0, le=60 * 24 * 7)]
 
 
@@ -53,9 +54,44 @@ class OrdersSettings(Section):
 
 
 class PaymentsSettings(Section):
-    kind: Literal["ledger"] = "ledger"
+    kind: Literal["ledger", "stripe"] = "ledger"
     ledger_is_books_only: bool = False
+    stripe_key: SecretStr | None = None  # secret or restricted; its prefix says live or test
+    stripe_account: str | None = None  # ours, acct_…: a key of any other pays nothing
+    stripe_url: str | None = None  # a server on this machine that stands in for Stripe
+    webhook_secrets: SecretStr | None = None  # whsec_…, several with commas while one is replaced
     timeout_seconds: Seconds = 15.0
+    lookback_days: Days = 7  # how far back the gateway's refunds are compared with ours
+
+    @field_validator("stripe_account")
+    @classmethod
+    def _account(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"acct_[A-Za-z0-9_]{1,250}", value):
+            raise ValueError("is no account id of Stripe's; it looks like acct_1AbCdEfGhIjKlMnO")
+        return value
+
+    @field_validator("stripe_url")
+    @classmethod
+    def _loopback(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", value):
+            raise ValueError("is for tests: only http://127.0.0.1:PORT may stand in for Stripe")
+        return value
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The webhook secrets, each by itself."""
+        given = self.webhook_secrets.get_secret_value() if self.webhook_secrets else ""
+        return tuple(secret.strip() for secret in given.split(",") if secret.strip())
+
+    @property
+    def test_key(self) -> bool:
+        key = self.stripe_key.get_secret_value() if self.stripe_key else ""
+        return key.startswith(("sk_test_", "rk_test_"))
+
+    @property
+    def moves_real_money(self) -> bool:
+        """A live key is attached; every danger of a live database is one then."""
+        return self.kind == "stripe" and self.stripe_key is not None and not self.test_key
 
 
 class ClockSettings(Section):
@@ -109,6 +145,7 @@ class ShopSettings(Section):
 
 class ApprovalsSettings(Section):
     proof: Literal["token", "asserted"] = "token"
+    due_hours: Hours = 24
     wait_hours: Hours = 72
     pay_within_hours: Hours = 72
 
@@ -183,12 +220,20 @@ class Settings(BaseSettings):
         return timedelta(minutes=self.consent.quote_minutes)
 
     @property
+    def decide_within(self) -> timedelta:
+        return timedelta(hours=self.approvals.due_hours)
+
+    @property
     def request_waits_for(self) -> timedelta:
         return timedelta(hours=self.approvals.wait_hours)
 
     @property
     def approved_valid_for(self) -> timedelta:
         return timedelta(hours=self.approvals.pay_within_hours)
+
+    @property
+    def gateway_lookback(self) -> timedelta:
+        return timedelta(days=self.payments.lookback_days)
 
     def live_dangers(self) -> tuple[str, ...]:
         """Settings that may not stand beside a live database, each with what to do."""
@@ -199,14 +244,25 @@ class Settings(BaseSettings):
             dangers.append("APPROVALS__PROOF=asserted believes any name; use token")
         if self.model.kind == "scripted":
             dangers.append("MODEL__KIND=scripted plays a script; use a real model")
-        if not self.payments.ledger_is_books_only:
+        dangers += self._payment_dangers()
+        if self.security.keys is None:
+            dangers.append("SECURITY__KEYS is not set; a live database takes no generated key")
+        return tuple(dangers)
+
+    def _payment_dangers(self) -> list[str]:
+        payments, dangers = self.payments, []
+        if payments.kind == "ledger" and not payments.ledger_is_books_only:
             dangers.append(
                 "PAYMENTS__KIND=ledger moves no real money; set "
                 "PAYMENTS__LEDGER_IS_BOOKS_ONLY=true if it is only to keep the books"
             )
-        if self.security.keys is None:
-            dangers.append("SECURITY__KEYS is not set; a live database takes no generated key")
-        return tuple(dangers)
+        if payments.kind == "stripe" and payments.test_key:
+            dangers.append(
+                "PAYMENTS__STRIPE_KEY is a test key and moves no real money; use a live one"
+            )
+        if payments.kind == "stripe" and payments.stripe_url is not None:
+            dangers.append("PAYMENTS__STRIPE_URL stands in for Stripe; unset it")
+        return dangers
 
 
 def load_settings(*, folder: Path | None = None) -> Settings:

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from support_agent.testing.stripe_mock import StripeMockMissing, stripe_mock
 from tests.kit import Shop, copy_database, make_database, open_shop, seed
 
 # In CI the same examples every time, so that a red build is red again; elsewhere new ones.
@@ -45,3 +46,15 @@ async def shop(shop_url: str) -> AsyncIterator[Shop]:
     """The sample shop on 2026-10-13, nine in the morning in Vietnam, with a scripted model."""
     async with open_shop(shop_url) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def stripe_mock_port() -> Iterator[int]:
+    """stripe-stateful-mock, started once; without node its tests are skipped, but not in CI."""
+    try:
+        with stripe_mock(Path(__file__).parents[1]) as port:
+            yield port
+    except StripeMockMissing as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))

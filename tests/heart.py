@@ -13,16 +13,16 @@ from support_agent.container import open_container
 from support_agent.domain.approvals import Choice, Decision, signed
 from support_agent.domain.audit import AuditEvent, AuditHead
 from support_agent.domain.conversation import Author
-from support_agent.domain.orders import Order
+from support_agent.domain.orders import Order, PaymentMethod
 from support_agent.domain.people import Approver, Asker, Principal, PrincipalKind, Proof
 from support_agent.domain.policy import OrderBooks, Policy
 from support_agent.domain.refunds import Attempt, RefundRequest, RequestStatus
 from support_agent.domain.signing import KeyRing
-from support_agent.ports.storage import RequestFilter
+from support_agent.ports.storage import PayoutDestination, RequestFilter
 from support_agent.services.approvers import record_approver
 from support_agent.services.audit import verify
 from support_agent.services.policies import activate
-from support_agent.services.refunds import decision_facts, state_facts
+from support_agent.services.request_facts import decision_facts, state_facts
 from support_agent.services.seeding import SampleShop
 from support_agent.testing.clock import FixedClock
 from support_agent.testing.gateway import GatewaySimulator
@@ -124,6 +124,19 @@ async def change_order(shop: Shop, order_id: str, **changes: Any) -> Order:
     return changed
 
 
+def split(order: Order, first_minor: int, *, method: PaymentMethod = PaymentMethod.WALLET) -> Order:
+    """The order with its one payment as two, the second by another instrument."""
+    (paid,) = order.payments
+    rest = replace(
+        paid,
+        id=f"{paid.id}-b",
+        gateway_payment_id=f"{paid.gateway_payment_id}_b",
+        method=method,
+        captured_minor=paid.captured_minor - first_minor,
+    )
+    return replace(order, payments=(replace(paid, captured_minor=first_minor), rest))
+
+
 async def dispute(shop: Shop, order_id: str) -> None:
     order = await shop.container.orders().get(order_id)
     payments = tuple(replace(payment, disputed=True) for payment in order.payments)
@@ -157,6 +170,18 @@ async def change_policy_body(shop: Shop, **changes: Any) -> Policy:
         )
     )
     return policy
+
+
+async def add_destination(
+    shop: Shop, customer: str = "C006", *, days_old: int = 30, **fields: str
+) -> PayoutDestination:
+    """A bank account of the customer, added so many days ago."""
+    now = shop.clock.now()
+    shop.clock.set(now - timedelta(days=days_old))
+    given = {"bank": "VCB", "account_number": "0123456789", "holder": "TRAN VAN SAU"} | fields
+    added = await shop.container.destinations().add(customer, **given, by=operator("owner"))
+    shop.clock.set(now)
+    return added
 
 
 def operator(name: str) -> Principal:
@@ -245,9 +270,7 @@ async def forge_approval(shop: Shop, request: RefundRequest, keys: KeyRing) -> N
 
     def write(tx) -> None:
         tx.decisions.add(decision)
-        tx.requests.move(
-            request, S.APPROVED, round=request.round, approved_until=forged.approved_until
-        )
+        tx.requests.move(request, forged)
         tx.audit._keys = keys
         tx.audit.append(event)
 

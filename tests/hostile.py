@@ -11,18 +11,25 @@ from support_agent.domain.approvals import Choice, Decision
 from support_agent.domain.consent import Consent, classify
 from support_agent.domain.conversation import Author
 from support_agent.domain.errors import Conflict, NotAuthorised, NotFound, Refused
+from support_agent.domain.groups import grouped
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.domain.runs import CallTools, FinalAnswer, ToolCall, Usage
 from support_agent.ports.model import ModelReply, ModelRequest
 from support_agent.ports.storage import RequestFilter, Transaction
 from support_agent.services.audit import verify
 from support_agent.testing.gateway import Act, GatewaySimulator
-from tests.heart import sample_shop
+from tests.heart import add_destination, sample_shop, split
 from tests.kit import Shop, binding_of
 
 S = RequestStatus
-CUSTOMERS = ("C001", "C002", "C004")
-ORDERS = tuple(order for order in sample_shop().orders if order.customer_id in (*CUSTOMERS, "C003"))
+CUSTOMERS = ("C001", "C002", "C004", "C006")
+# Paid by two instruments: below the automatic limit together, above it only together, above it.
+SPLIT = {"A102": 70_000, "A205": 100_001, "A400": 400_000}
+ORDERS = tuple(
+    split(order, SPLIT[order.id]) if order.id in SPLIT else order
+    for order in sample_shop().orders
+    if order.customer_id in (*CUSTOMERS, "C003")
+)
 LIMITS = sample_shop().policy.limits["VND"]
 
 
@@ -78,6 +85,12 @@ class World:
     owners: dict[str, str] = field(default_factory=dict)  # customer by quote or request id
     talks: dict[tuple[str, int], str] = field(default_factory=dict)
     approved_by: dict[str, set[str]] = field(default_factory=dict)
+
+    async def open(self, shop: Shop) -> None:
+        """Enter a shop whose orders are ours, one customer with a bank account on file."""
+        self.shop = shop
+        await shop.container.orders().put_orders(ORDERS)
+        await add_destination(shop)
 
     def text_of(self, call: Call) -> str:
         if isinstance(call.arguments, str):
@@ -178,6 +191,7 @@ class World:
         self._check_nothing_twice(tx, requests)
         automatic = [r for r in requests if self._check_authority(tx, r)]
         self._check_automatic(automatic)
+        self._check_groups(tx, requests)
         assert tx.books.check() == ()
         assert verify(tx, self.shop.container.keys()).problems == ()
 
@@ -201,6 +215,19 @@ class World:
         sent = sum(refund.amount_minor for refund in self.gateway.refunds)
         known = {request.id: request.amount_minor for request in requests}
         assert sent == sum(known[request_id] for request_id in paid)
+
+    def _check_groups(self, tx: Transaction, requests: Sequence[RefundRequest]) -> None:
+        """Filed whole, on one yes, and either nobody or somebody looked at all of it."""
+        for group in grouped(sorted(requests, key=lambda request: request.id)):
+            quotes = {quote.id: quote for quote in tx.quotes.of_group(group[0].group_id)}
+            assert {request.quote_id for request in group} == quotes.keys()
+            for request in group:
+                quote = quotes[request.quote_id]
+                assert (request.lines, request.payment_id) == (quote.lines, quote.payment_id)
+            same = {(r.consent, r.created_at, r.customer_id, r.order_id) for r in group}
+            assert len(same) == 1
+            choices = [{d.choice for d in tx.decisions.of(r.id) if d.round == 1} for r in group]
+            assert all(choice == choices[0] for choice in choices)
 
     def _check_authority(self, tx: Transaction, request: RefundRequest) -> bool:
         """Whoever let the money go could; True when nobody did and the policy decided alone."""
@@ -229,7 +256,7 @@ class World:
         messages = tx.conversations.messages(quote.conversation_id)
         shown = next(message for message in messages if message.seq == quote.shown_seq)
         assert shown.author is Author.AGENT
-        assert quote.id in shown.text
+        assert tx.quotes.of_group(quote.group_id)[0].id in shown.text
         filed_in = next(m for m in messages if m.run_id == request.run_id)
         assert filed_in.seq > quote.shown_seq
         answers = [

@@ -1,119 +1,268 @@
 """Processes of their own for tests of races and crashes: imported once, forked, started together.
 
-Run as `python -m tests.workers` with a JSON list of jobs on stdin; answers one JSON line a job, in
-any order. A job that dies answers nothing.
+`python -m tests.workers` is the server that forks. It reads one JSON list of jobs a line and answers
+with one JSON list of what they answered; a job that died answered null.
 """
 
 import asyncio
+import atexit
+import contextlib
+import functools
+import io
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from support_agent.domain.errors import SupportAgentError
-from support_agent.domain.refunds import RequestStatus
-from support_agent.services.refunds import RefundLife
-from tests.heart import ANSWERED, calls, open_shop_with
-from tests.kit import open_shop
+from typer.testing import CliRunner
+
+from support_agent.cli.app import app
+from support_agent.domain.errors import AlreadyDecided, SupportAgentError
+from support_agent.ports.events import ProviderEvent
+from tests.crashes import KeptGateway, play, recover
+from tests.heart import ANSWERED, asker, calls, error_of, open_shop_with, operator
+from tests.kit import KEYS, TODAY, Shop
 
 Job = dict[str, Any]
+PATIENCE_S = 60.0
+FAILED = "failed: "
 
 
-async def approve(url: str, request_id: str, name: str) -> str:
+async def approve(shop: Shop, request_id: str, name: str) -> str:
     """Approve and pay, as the terminal does."""
-    async with open_shop(url) as shop:
+    by = await shop.approver(name)
+    await shop.container.approvals().approve(request_id, by=by)
+    return (await shop.container.payouts().pay(request_id)).status
+
+
+async def reject(shop: Shop, request_id: str, name: str) -> str:
+    by = await shop.approver(name)
+    return (await shop.container.approvals().reject(request_id, by=by)).status
+
+
+async def file(shop: Shop, conversation: str, quote_id: str, customer: str) -> str:
+    """The customer says yes, the model files."""
+    result = await shop.say(
+        "đồng ý",
+        calls("request_refund", quote_id=quote_id),
+        ANSWERED,
+        customer=customer,
+        conversation=conversation,
+    )
+    return result.requests[0].status if result.requests else error_of(result) or result.answer
+
+
+async def cancel(shop: Shop, request_id: str) -> str:
+    """The customer takes it back."""
+    request = await shop.request(request_id)
+    who = asker(request.customer_id, request.conversation_id or "")
+    life = shop.container.life()
+    return (await shop.write(lambda tx: life.cancel(tx, request_id, who))).status
+
+
+async def expire(shop: Shop) -> str:
+    expired = await shop.container.life().expire_due(shop.container.database())
+    return f"{len(expired)} expired"
+
+
+async def pay(shop: Shop, request_id: str) -> str:
+    return (await shop.container.payouts().pay(request_id)).status
+
+
+async def pay_due(shop: Shop) -> str:
+    await shop.container.payouts().pay_due()
+    return "swept"
+
+
+async def reconcile(shop: Shop) -> str:
+    await shop.container.payouts().reconcile()
+    return "swept"
+
+
+async def retry(shop: Shop, request_id: str) -> str:
+    retried = await shop.container.retries().retry(request_id, by=operator("op"))
+    return f"{retried.status} {retried.attempt_no}"
+
+
+async def resolve(shop: Shop, request_id: str, name: str, evidence: str) -> str:
+    by = await shop.approver(name)
+    resolutions = shop.container.resolutions()
+    return (await resolutions.resolve(request_id, paid=True, evidence=evidence, by=by)).status
+
+
+async def receive(shop: Shop, event_id: str) -> str:
+    """The provider delivers an event."""
+    return (await shop.container.provider_events().receive(event_id.encode(), {})).outcome
+
+
+class AboutTheNewest:
+    """Verifies any body as an event about the gateway's newest refund; the body is its id."""
+
+    def __init__(self, gateway: KeptGateway) -> None:
+        self._gateway = gateway
+
+    def verify(self, body: bytes, headers: Mapping[str, str], *, now: datetime) -> ProviderEvent:
+        simulator = self._gateway.simulator()
+        return simulator.event_for(simulator.refunds[-1], id=body.decode())
+
+
+WORK = {
+    work.__name__: work
+    for work in (
+        *(approve, reject, file, cancel, expire, pay, pay_due, reconcile),
+        *(retry, resolve, receive),
+    )
+}
+
+
+async def in_shop(start: Callable[[], None], do: str, url: str, **job: Any) -> str:
+    """Open the shop, wait for the others, then work: its answer, or the code of its refusal."""
+    now = datetime.fromisoformat(job.pop("now", TODAY.isoformat()))
+    kept = job.pop("gateway", None)
+    gateway = KeptGateway(Path(kept)) if kept else None
+    parts = {"gateway": gateway, "events": AboutTheNewest(gateway)} if gateway else {}
+    async with open_shop_with(url, now=now, overrides=parts) as shop:
+        start()
         try:
-            by = await shop.approver(name)
-            await shop.container.approvals().approve(request_id, by=by)
+            return await WORK[do](shop, **job)
+        except AlreadyDecided as error:
+            return f"{error.code} by {error.by or 'nobody'}"
         except SupportAgentError as error:
             return error.code
-        return (await shop.container.payouts().pay(request_id)).status
 
 
-async def file(url: str, conversation: str, quote_id: str, customer: str) -> str:
-    """The customer says yes, the model files."""
-    async with open_shop(url) as shop:
-        result = await shop.say(
-            "đồng ý",
-            calls("request_refund", quote_id=quote_id),
-            ANSWERED,
-            customer=customer,
-            conversation=conversation,
-        )
-        return result.requests[0].status if result.requests else result.answer
+def on_terminal(start: Callable[[], None], url: str, words: Sequence[str]) -> dict[str, Any]:
+    """A command as somebody types it."""
+    ours = {"DATABASE__URL": url, "SECURITY__KEYS": KEYS, "APPROVALS__PROOF": "asserted"}
+    ours["CLOCK__NOW"] = TODAY.isoformat()
+    environment = {f"SUPPORT_AGENT_{name}": value for name, value in ours.items()}
+    start()
+    done = CliRunner().invoke(app, list(words), env=environment)
+    return {"code": done.exit_code, "out": done.stdout, "err": done.stderr}
 
 
-async def pay_and_die(url: str, request_id: str, point: str) -> str:
-    """Pay, and be gone at the given point, as by a power cut."""
-    async with open_shop_with(url) as plain:
-        gateway = plain.container.gateway()
-        refund = gateway.refund
-
-        async def cut(instruction):
-            if point == "attempt committed":
-                os._exit(0)
-            answer = await refund(instruction)
-            if point == "refund executed":
-                os._exit(0)
-            return answer
-
-        gateway.refund = cut
-        life = Life(point, plain.container.life())
-        async with open_shop_with(url, overrides={"gateway": gateway, "life": life}) as shop:
-            return (await shop.container.payouts().pay(request_id)).status
+def done(start: Callable[[], None], job: Job) -> Any:
+    match job.pop("do"):
+        case "command":
+            return on_terminal(start, **job)
+        case "play":
+            start()
+            return asyncio.run(play(**job))
+        case "recover":
+            start()
+            return asyncio.run(recover(**job))
+        case do:
+            return asyncio.run(in_shop(start, do, **job))
 
 
-class Life(RefundLife):
-    """Dies inside a transaction, after what was written and before it is committed."""
+class _Fork:
+    """One job in a process of its own, which waits for the others before it works."""
 
-    def __init__(self, point: str, life: RefundLife) -> None:
-        super().__init__(clock=life._clock, books_only=life._books_only)
-        self._point = point
+    def __init__(self, job: Job, gate: int, starter: int) -> None:
+        self.answers, answering = os.pipe()
+        self.ready, readying = os.pipe()
+        self.told = b""
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.dup2(2, 1)  # what it logs is no answer of the server's
+            os.close(starter)
+            self._work(job, gate, readying, answering)
+        os.close(readying)
+        os.close(answering)
 
-    def transition(self, tx, request, to, **how):
-        moved = super().transition(tx, request, to, **how)
-        dies_at = {
-            "attempt written": RequestStatus.PAYING,
-            "outcome written": RequestStatus.REFUNDED,
-        }
-        if dies_at.get(self._point) is to:
-            os._exit(0)
-        return moved
+    def _work(self, job: Job, gate: int, readying: int, answering: int) -> None:
+        def start() -> None:
+            os.close(readying)
+            os.read(gate, 1)  # ends when the last holder of the other end lets go
+
+        try:
+            answer = json.dumps(done(start, job))
+        except BaseException:  # noqa: BLE001 - told to the test, which fails with it
+            answer = json.dumps(FAILED + traceback.format_exc())
+        with contextlib.suppress(OSError):
+            os.write(answering, answer.encode())
+        os._exit(0)
+
+    def read(self) -> bool:
+        """Whether there is more to come."""
+        part = os.read(self.answers, 65_536)
+        self.told += part
+        return bool(part)
+
+    def end(self) -> Any:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)  # only one that hangs is still there
+        os.waitpid(self.pid, 0)
+        os.close(self.answers)
+        os.close(self.ready)
+        return json.loads(self.told) if self.told else None
 
 
-WORK = {"approve": approve, "file": file, "pay_and_die": pay_and_die}
+def together(jobs: Sequence[Job]) -> list[Any]:
+    """Fork, wait until each is at the gate or gone, open it, wait for the answers."""
+    gate, starter = os.pipe()
+    forks = [_Fork(job, gate, starter) for job in jobs]
+    os.close(gate)
+    give_up = time.monotonic() + PATIENCE_S
+    _wait({fork.ready: lambda: False for fork in forks}, give_up)
+    os.close(starter)
+    _wait({fork.answers: fork.read for fork in forks}, give_up)
+    return [fork.end() for fork in forks]
+
+
+def _wait(reads: dict[int, Callable[[], bool]], give_up: float) -> None:
+    waiting = dict(reads)
+    while waiting and time.monotonic() < give_up:
+        for end in select.select(waiting, (), (), 1.0)[0]:
+            if not waiting[end]():
+                del waiting[end]
 
 
 def main() -> None:
-    jobs: list[Job] = json.load(sys.stdin)
-    gate, starter = os.pipe()
-    for job in jobs:
-        if os.fork() == 0:
-            os.close(starter)
-            os.read(gate, 1)  # ends when the last holder of the other end lets go
-            do = WORK[job.pop("do")]
-            answer = json.dumps(asyncio.run(do(**job)))
-            os.write(1, f"{answer}\n".encode())
-            os._exit(0)
-    os.close(starter)
-    for _ in jobs:
-        os.wait()
+    for line in sys.stdin:
+        print(json.dumps(together(json.loads(line))), flush=True)  # noqa: T201 - the protocol
 
 
-def run_together(jobs: list[Job]) -> list[Any]:
-    """What the jobs answered, each in a process of its own, all started at once."""
-    done = subprocess.run(
+@functools.cache
+def _server() -> subprocess.Popen[str]:
+    """Started by the first test that needs it, gone with the test run."""
+    server = subprocess.Popen(
         [sys.executable, "-m", "tests.workers"],
-        input=json.dumps(jobs),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
         cwd=Path(__file__).parents[1],
-        timeout=60,
     )
-    return [json.loads(line) for line in done.stdout.splitlines()]
+
+    @atexit.register
+    def stop() -> None:
+        server.communicate()  # it ends with its input
+
+    return server
+
+
+def run_together(jobs: Sequence[Job]) -> list[Any]:
+    """What the jobs answered, in their order, each in a process of its own, all started at once.
+
+    None for one that died. One that failed in a way no user would see fails the test.
+    """
+    server = _server()
+    assert isinstance(server.stdin, io.TextIOWrapper)
+    assert isinstance(server.stdout, io.TextIOWrapper)
+    server.stdin.write(json.dumps(list(jobs)) + "\n")
+    server.stdin.flush()
+    answers = json.loads(server.stdout.readline())
+    failures = [a for a in answers if isinstance(a, str) and a.startswith(FAILED)]
+    assert not failures, "\n".join(failures)
+    return answers
 
 
 if __name__ == "__main__":

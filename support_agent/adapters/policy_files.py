@@ -23,11 +23,11 @@ from support_agent.adapters.file_entries import (
     validated,
 )
 from support_agent.adapters.strict_yaml import read_yaml
-from support_agent.domain.assessment import DELIVERED_STATUSES
 from support_agent.domain.errors import ConfigurationError
+from support_agent.domain.line_verdicts import DELIVERED_STATUSES
 from support_agent.domain.money import format_money
-from support_agent.domain.orders import OrderStatus
-from support_agent.domain.policy import CurrencyLimits, Policy
+from support_agent.domain.orders import OrderStatus, PaymentMethod
+from support_agent.domain.policy import CurrencyLimits, Policy, ShippingRule
 
 
 def load_policy(path: Path) -> Policy:
@@ -60,6 +60,10 @@ def policy_from_body(body: Mapping[str, Any], *, source: str = "policy") -> Poli
         excluded_categories=fields.excluded_categories,
         limits=MappingProxyType({code: lim.to_domain() for code, lim in fields.limits.items()}),
         text=MappingProxyType({"vi": fields.rendered("vi"), "en": fields.rendered("en")}),
+        tender_order=fields.tender_order,
+        shipping=fields.shipping,
+        clawback=fields.clawback,
+        return_required=fields.return_required,
     )
 
 
@@ -72,6 +76,7 @@ class _Limits(FileEntry):
     auto_per_customer_30_days: Amount | None
     auto_per_installation_day: Amount | None
     per_approver_day: Amount | None
+    per_pair_day: Amount | None = None  # bodies from before there was one stay valid, as they were
 
     @model_validator(mode="after")
     def _ascend(self) -> Self:
@@ -102,9 +107,16 @@ class _PolicyBody(FileEntry):
     excluded_categories: frozenset[Text]
     limits: dict[Currency, _Limits]
     text: _Texts
+    # Rules that came later: without them a body means what it always did.
+    tender_order: tuple[PaymentMethod, ...] = ()
+    shipping: ShippingRule = ShippingRule.NEVER
+    clawback: bool = False
+    return_required: bool = False
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
+        if len(set(self.tender_order)) < len(self.tender_order):
+            raise ValueError(f"tender_order names a method twice: {', '.join(self.tender_order)}")
         if wrong := sorted(self.refundable_statuses.difference(DELIVERED_STATUSES)):
             allowed = ", ".join(sorted(DELIVERED_STATUSES))
             raise ValueError(f"refundable_statuses: {', '.join(wrong)} is none of {allowed}")

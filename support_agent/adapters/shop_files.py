@@ -16,6 +16,7 @@ from support_agent.adapters.file_entries import (
     FileEntry,
     Id,
     Instant,
+    Limit,
     Text,
     canonical,
     instant,
@@ -26,12 +27,14 @@ from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.orders import (
     Address,
     Customer,
+    LineKind,
     Moment,
     Order,
     OrderLine,
     OrderStatus,
     Payment,
     PaymentMethod,
+    Promotion,
 )
 from support_agent.domain.people import Approver
 
@@ -133,8 +136,11 @@ class _LineEntry(FileEntry):
     unit_price_minor: Amount
     discount_minor: Amount = 0
     category: Text
+    kind: LineKind = LineKind.GOODS
     returnable: bool = True
     delivered_at: MaybeMoment = None
+    received_units: Annotated[int, Field(ge=0)] | None = None
+    promotion_minor: Amount = 0
     variant_id: Id | None = None
     options: dict[Text, Text] = Field(default_factory=dict)
 
@@ -142,11 +148,27 @@ class _LineEntry(FileEntry):
     def _discount_fits(self) -> Self:
         if self.discount_minor > self.unit_price_minor * self.quantity:
             raise ValueError("discount_minor is above the price of all units; lower it")
+        if self.promotion_minor > self.discount_minor:
+            raise ValueError("promotion_minor is a part of discount_minor and cannot be above it")
+        return self
+
+    @model_validator(mode="after")
+    def _return_fits(self) -> Self:
+        if self.received_units is not None and self.received_units > self.quantity:
+            raise ValueError(
+                "received_units is above quantity: no more can come back than was sold"
+            )
         return self
 
     def to_domain(self) -> OrderLine:
         fields = self.model_dump() | {"options": MappingProxyType(dict(self.options))}
         return OrderLine(**fields)
+
+
+class _PromotionEntry(FileEntry):
+    id: Id
+    threshold_minor: Limit
+    gift_line_ids: tuple[Id, ...] = ()
 
 
 class _PaymentEntry(FileEntry):
@@ -174,9 +196,25 @@ class _OrderEntry(FileEntry):
     payments: tuple[_PaymentEntry, ...]
     shipping_address: _AddressEntry | None = None
     note: Text | None = None
+    promotion: _PromotionEntry | None = None
+
+    @model_validator(mode="after")
+    def _lines_agree(self) -> Self:
+        if sum(line.kind is LineKind.SHIPPING for line in self.lines) > 1:
+            raise ValueError("lines: shipping is one line an order; add its amounts up")
+        if self.promotion is None:
+            if any(line.promotion_minor for line in self.lines):
+                raise ValueError("promotion is missing, but a line has promotion_minor; add it")
+            return self
+        goods = {line.id for line in self.lines if line.kind is LineKind.GOODS}
+        if unknown := sorted(set(self.promotion.gift_line_ids) - goods):
+            raise ValueError(
+                f"promotion.gift_line_ids: {unknown[0]!r} is no goods line of the order"
+            )
+        return self
 
     def to_domain(self) -> Order:
-        address = self.shipping_address
+        address, promotion = self.shipping_address, self.promotion
         return Order(
             id=self.id,
             customer_id=self.customer_id,
@@ -188,6 +226,7 @@ class _OrderEntry(FileEntry):
             payments=tuple(payment.to_domain() for payment in self.payments),
             shipping_address=Address(**address.model_dump()) if address else None,
             note=self.note,
+            promotion=Promotion(**promotion.model_dump()) if promotion else None,
         )
 
 

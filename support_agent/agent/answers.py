@@ -1,22 +1,26 @@
 """What the customer is told: the model's words, and beside them what code knows to be true."""
 
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 
 from support_agent.agent.claims import needs_note
 from support_agent.agent.loop import LoopEnd, RunState
+from support_agent.domain.groups import grouped
+from support_agent.domain.reasons import Language
 from support_agent.domain.refunds import Quote, RefundRequest
 from support_agent.domain.runs import StopReason
 from support_agent.domain.wording import (
     amounts_note,
-    quote_sentence,
-    request_sentence,
+    group_sentence,
+    offer_sentence,
     stop_sentence,
 )
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Transaction
 from support_agent.services.consent import awaits_answer
-from support_agent.services.quotes import quote_shown
+from support_agent.services.destinations import accounts_of
+from support_agent.services.quotes import offer_shown
+from support_agent.services.refunds import group_of
 
 # What the model says may not push what code says off the customer's screen.
 MOST_ANSWER_CHARS = 4_000
@@ -49,14 +53,29 @@ class Answers:
         parts = [_shortened(end.text) or stop_sentence(end.reason, language)]
         if end.text and needs_note(end.text, state.turns, stands_alone=not (quotes or requests)):
             parts.append(amounts_note(language, nothing_filed=not requests))
-        parts += [quote_sentence(quote, language, self._zone) for quote in quotes]
-        parts += [request_sentence(r, language, books_only=self._books_only) for r in requests]
+        parts += self._money_sentences(tx, quotes, requests, language)
         return Answer(
             text="\n\n".join(part for part in parts if part),
             reason=StopReason.ASKED_CUSTOMER if quotes else end.reason,
             quotes=quotes,
             requests=requests,
         )
+
+    def _money_sentences(
+        self,
+        tx: Transaction,
+        quotes: tuple[Quote, ...],
+        requests: tuple[RefundRequest, ...],
+        language: Language,
+    ) -> list[str]:
+        """One sentence a group: several payments are one offer, and one refund."""
+        accounts = accounts_of(tx, quotes) | accounts_of(tx, requests)
+        return [
+            offer_sentence(group, language, self._zone, accounts) for group in grouped(quotes)
+        ] + [
+            group_sentence(group, language, books_only=self._books_only, accounts=accounts)
+            for group in grouped(requests)
+        ]
 
     def shown(
         self, tx: Transaction, state: RunState, quotes: tuple[Quote, ...], seq: int
@@ -66,8 +85,9 @@ class Answers:
             return ()
         tx.quotes.mark_shown([quote.id for quote in quotes], seq=seq)
         seen = tuple(replace(quote, shown_seq=seq) for quote in quotes)
-        for quote in seen:
-            tx.audit.append(quote_shown(quote, state.asker.principal, self._clock.now()))
+        for group in grouped(seen):
+            for event in offer_shown(group, state.asker.principal, self._clock.now()):
+                tx.audit.append(event)
         return seen
 
     def _quotes_to_show(self, tx: Transaction, state: RunState) -> tuple[Quote, ...]:
@@ -79,16 +99,21 @@ class Answers:
         mine, now = set(state.quote_ids), self._clock.now()
         return tuple(
             quote
-            for quote in tx.quotes.open_in(state.conversation.id)
-            if quote.id in mine
-            or (quote.shown_seq and now <= quote.expires_at and awaits_answer(tx, quote))
+            for group in grouped(tx.quotes.open_in(state.conversation.id))
+            if mine.intersection(quote.id for quote in group) or _waits(tx, group[0], now)
+            for quote in group
         )
 
 
+def _waits(tx: Transaction, quote: Quote, now: datetime) -> bool:
+    return bool(quote.shown_seq) and now <= quote.expires_at and awaits_answer(tx, quote)
+
+
 def _spoken_of(tx: Transaction, state: RunState) -> tuple[RefundRequest, ...]:
-    """The requests the run's tools spoke of, as they stand now."""
+    """The requests the run's tools spoke of, as they stand now, with those that belong to them."""
     found = [tx.requests.get(request_id) for request_id in dict.fromkeys(state.request_ids)]
-    return tuple(request for request in found if request is not None)
+    groups = {r.group_id: group_of(tx, r) for r in found if r is not None}
+    return tuple(request for group in groups.values() for request in group)
 
 
 def _shortened(text: str | None) -> str | None:

@@ -1,6 +1,7 @@
 """All commands under one name. Importing this imports no database, model or container."""
 
 import io
+import os
 import sys
 
 import typer
@@ -11,9 +12,13 @@ from support_agent.cli import (
     audit,
     conversations,
     db,
+    destinations,
     policies,
+    policy_check,
     refunds,
     runs,
+    staff,
+    switches,
     tasks,
 )
 from support_agent.cli.ask import ask
@@ -48,6 +53,9 @@ app.command(
         "chat --customer C001", "chat --customer C001 --conversation con_01… < messages.txt"
     )
 )(chat)
+# Without a name of their own: their commands are those of the group.
+refunds.app.add_typer(staff.app)
+policies.app.add_typer(policy_check.app)
 for group in (
     approvals.app,
     approvers.app,
@@ -56,6 +64,9 @@ for group in (
     runs.app,
     tasks.app,
     policies.app,
+    destinations.app,
+    switches.payouts,
+    switches.auto_approval,
     audit.app,
     db.app,
 ):
@@ -66,8 +77,18 @@ app.command(epilog=examples("tick", "tick --json"))(tick)
 
 def start() -> None:
     """Run the command line of this process."""
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # UTF-8 whatever the locale says: Vietnamese has to arrive whole.
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     app()
+
+
+def _replace_closed_streams() -> None:
+    """Started with `>&-` a stream is None, and the next file that is opened takes its number."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - until the end
+            setattr(sys, name, stream)

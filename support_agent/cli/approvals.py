@@ -1,189 +1,228 @@
-"""`approvals`: the queue of requests that wait for a person, and the decisions on them."""
+"""`approvals`: the queue of requests that wait for a person, the brief of each, and the report."""
 
-import getpass
-import os
-import sys
-from dataclasses import dataclass
+import re
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from support_agent.cli.brief import brief_object, print_brief
+from support_agent.cli.approvers import HIGHEST_LEVEL
+from support_agent.cli.brief import print_brief
+from support_agent.cli.brief_object import brief_object
+from support_agent.cli.deciding import Request, approve, ask, reduce, reject
+from support_agent.cli.desk_report import report
 from support_agent.cli.listing import print_page
-from support_agent.cli.options import LONGEST_NAME, Cursor, Json, Limit, Note, at_most, examples
-from support_agent.cli.output import Column, print_json, say
+from support_agent.cli.options import AnyCustomer, Cursor, Json, Limit, examples
+from support_agent.cli.output import Column, print_json, rfc3339
+from support_agent.cli.review import review
 from support_agent.cli.runtime import ready, run
-from support_agent.cli.views import age, money, request_object
-from support_agent.domain.errors import SupportAgentError
-from support_agent.domain.people import Proof
+from support_agent.cli.views import Object, age, money, request_object
+from support_agent.cli.words import Lang, column
+from support_agent.domain.errors import InvalidInput
+from support_agent.domain.money import check_currency, parse_amount
+from support_agent.domain.reasons import Language
 from support_agent.domain.refunds import RefundRequest, RequestStatus
-from support_agent.ports.storage import RequestFilter
+from support_agent.domain.wording import pick
+from support_agent.ports.storage import Page, RequestFilter, Transaction
 
 if TYPE_CHECKING:
     from support_agent.container import Container
-    from support_agent.settings import Settings
 
-TOKEN_NAME = "SUPPORT_AGENT_APPROVER_TOKEN"  # noqa: S105 - the variable's name
-DONE = {"approve": "approved", "reject": "rejected"}
-COLUMNS = (
-    Column(title="ID"),
-    Column(title="ORDER"),
-    Column(title="CUSTOMER"),
-    Column(title="AMOUNT", right=True),
-    Column(title="LEVEL", right=True),
-    Column(title="AGE", right=True),
-    Column(title="VERSION", right=True),
-)
+NUMBERS = frozenset({"amount", "level", "age", "due", "version"})
+TITLES = ("id", "order", "customer", "amount", "level", "age", "due", "state", "version")
+UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 app = typer.Typer(name="approvals", help="Decide about refunds that wait for a person.")
-Request = Annotated[str, typer.Argument(help="The request's id.", metavar="REQUEST")]
-As = Annotated[
-    str,
-    typer.Option(
-        "--as",
-        help=f"The approver; proved by {TOKEN_NAME} or a hidden prompt.",
-        metavar="NAME",
-        callback=at_most(LONGEST_NAME, "as"),
+
+
+@app.command(
+    "list",
+    epilog=examples(
+        "approvals list",
+        "approvals list --older-than 2h --min 500.000 --level 2",
+        "approvals list --json --limit 50",
     ),
-]
-Expect = Annotated[
-    int | None,
-    typer.Option("--expect", help="Only if the request is still at this version.", min=1),
-]
-
-
-@app.command("list", epilog=examples("approvals list", "approvals list --json --limit 50"))
-def list_pending(*, limit: Limit = 20, cursor: Cursor = None, as_json: Json = False) -> None:
-    """List the requests that wait, the oldest first."""
-    pending = RequestFilter(status=RequestStatus.PENDING_APPROVAL)
+)
+def list_pending(
+    *,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", help="Filed longer ago, e.g. 45m, 2h, 3d.", metavar="AGE"),
+    ] = None,
+    least: Annotated[
+        str | None,
+        typer.Option("--min", help="This amount or more, e.g. 500.000.", metavar="AMOUNT"),
+    ] = None,
+    most: Annotated[
+        str | None,
+        typer.Option("--max", help="This amount or less.", metavar="AMOUNT"),
+    ] = None,
+    currency: Annotated[
+        str | None,
+        typer.Option(
+            "--currency", help="Only this currency; --min and --max are in VND without it."
+        ),
+    ] = None,
+    level: Annotated[
+        int | None,
+        typer.Option("--level", help="Only what needs this level.", min=1, max=HIGHEST_LEVEL),
+    ] = None,
+    customer: AnyCustomer = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+    lang: Lang = None,
+    as_json: Json = False,
+) -> None:
+    """List the requests that wait: escalated ones first, then the oldest."""
+    settings = ready()
+    language = lang or settings.shop.language
+    bounds = _bounds(least, most, currency)
+    waits_for = _duration(older_than)
 
     async def work(container: "Container") -> None:
-        page = await container.database().read(
-            lambda tx: tx.requests.list(pending, limit=limit, cursor=cursor)
-        )
         now = container.clock().now()
+        where = RequestFilter(
+            status=RequestStatus.PENDING_APPROVAL,
+            customer_id=customer,
+            currency=bounds[0],
+            least_minor=bounds[1],
+            most_minor=bounds[2],
+            level=level,
+            filed_before=now - waits_for if waits_for is not None else None,
+        )
+        page, held = await container.database().read(
+            lambda tx: _page(tx, where, limit=limit, cursor=cursor)
+        )
         print_page(
             page,
-            columns=COLUMNS,
-            row=lambda r: (
-                r.id,
-                r.order_id,
-                r.customer_id,
-                money(r),
-                str(r.required_level),
-                age(r.created_at, now),
-                str(r.version),
-            ),
-            as_object=request_object,
+            columns=[Column(title=column(t, language), right=t in NUMBERS) for t in TITLES],
+            row=lambda request: _row(request, now, language, is_held=request.id in held),
+            as_object=lambda request: _object(request, is_held=request.id in held),
             as_json=as_json,
-            none="nothing waits for a person",
+            none=pick(("không có gì chờ duyệt", "nothing waits for a person"), language),
         )
-
-    run(work)
-
-
-@app.command(epilog=examples("approvals show req_01…"))
-def show(request: Request, *, as_json: Json = False) -> None:
-    """Show what an approver needs to see: computed facts first, the customer's words last."""
-    settings = ready()
-
-    async def work(container: "Container") -> None:
-        brief = await container.approvals().brief(request)
-        if as_json:
-            print_json(brief_object(brief, settings.shop.language))
-        else:
-            print_brief(brief, settings.shop.language, settings.zone)
 
     run(work, settings)
 
 
-@app.command(
-    epilog=examples(
-        "approvals approve req_01… --as lan", "approvals approve req_01… --as lan --expect 1"
+def _page(
+    tx: Transaction, where: RequestFilter, *, limit: int, cursor: str | None
+) -> tuple[Page[RefundRequest], frozenset[str]]:
+    """The page, and which of it wait for their customer's answer."""
+    from support_agent.services.briefs import held_among  # noqa: PLC0415 - not for --help
+
+    page = tx.requests.list(where, limit=limit, cursor=cursor)
+    return page, held_among(tx, page.data)
+
+
+def _bounds(
+    least: str | None, most: str | None, currency: str | None
+) -> tuple[str | None, int | None, int | None]:
+    """The currency (none named: of the bounds only) and both bounds in its minor units."""
+    if currency is not None:
+        check_currency(currency)  # a misspelt one would show an empty queue
+    amounts = [
+        None if text is None else _amount(option, text, currency or "VND")
+        for option, text in (("min", least), ("max", most))
+    ]
+    low, high = amounts
+    if low is not None and high is not None and low > high:
+        raise InvalidInput("min", "is above --max; swap them")
+    named = currency if amounts == [None, None] else currency or "VND"
+    return named, low, high
+
+
+def _amount(option: str, text: str, currency: str) -> int:
+    try:
+        return parse_amount(text, currency)
+    except InvalidInput as error:
+        field = option if error.field == "amount" else error.field
+        raise InvalidInput(field, error.problem) from error
+
+
+def _duration(text: str | None) -> timedelta | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,4})([mhd])", text)
+    if found is None:
+        raise InvalidInput("older-than", f"{text!r} is not an age; write it like 45m, 2h or 3d")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def _row(
+    request: RefundRequest, now: datetime, language: Language, *, is_held: bool
+) -> tuple[str, ...]:
+    return (
+        request.id,
+        request.order_id,
+        request.customer_id,
+        money(request),
+        str(request.required_level),
+        age(request.created_at, now),
+        _due(request, now, language),
+        _state(request, language, is_held=is_held),
+        str(request.version),
     )
+
+
+def _due(request: RefundRequest, now: datetime, language: Language) -> str:
+    if request.due_at < now:
+        late = age(request.due_at, now)
+        return pick((f"trễ {late}", f"{late} late"), language)
+    left = age(now, request.due_at)
+    return pick((f"còn {left}", f"in {left}"), language)
+
+
+def _state(request: RefundRequest, language: Language, *, is_held: bool) -> str:
+    states = []
+    if request.asked_at is not None:
+        answered = ("khách đã trả lời", "answered")
+        states.append(pick(("chờ khách trả lời", "held") if is_held else answered, language))
+    if request.escalations:
+        told = ("chuyển cấp {0} lần", "escalated {0}")
+        states.append(pick(told, language).format(request.escalations))
+    return ", ".join(states) or "-"
+
+
+def _object(request: RefundRequest, *, is_held: bool) -> Object:
+    return request_object(request) | {
+        "due_at": rfc3339(request.due_at),
+        "escalations": request.escalations,
+        "asked_at": rfc3339(request.asked_at) if request.asked_at else None,
+        "held": is_held,
+    }
+
+
+@app.command(epilog=examples("approvals show req_01…", "approvals show req_01… --lang en"))
+def show(request: Request, *, lang: Lang = None, as_json: Json = False) -> None:
+    """Show what an approver needs to see: computed facts first, the words of others last."""
+    settings = ready()
+    language = lang or settings.shop.language
+
+    async def work(container: "Container") -> None:
+        brief = await container.approvals().brief(request)
+        if as_json:
+            print_json(brief_object(brief, language))
+        else:
+            print_brief(brief, language, settings.zone)
+
+    run(work, settings)
+
+
+app.command(
+    epilog=examples(
+        "approvals approve req_01… --as lan --expect 1",
+        'approvals approve req_01… --as lan --expect 1 --note "ok"',
+    )
+)(approve)
+app.command(epilog=examples('approvals reject req_01… --as lan --expect 1 --note "worn"'))(reject)
+app.command(
+    epilog=examples("approvals reduce req_01… --as lan --amount 150.000 --expect 1"),
+)(reduce)
+app.command(
+    epilog=examples('approvals ask req_01… --as lan --question "Bạn gửi ảnh giúp nhé?" --expect 1'),
+)(ask)
+app.command(epilog=examples("approvals review --as lan", "approvals review --as lan --lang en"))(
+    review
 )
-def approve(
-    request: Request, *, name: As, expect: Expect = None, note: Note = None, as_json: Json = False
-) -> None:
-    """Approve a request, then try to pay it once.
-
-    The exit code is 0 once the decision stands, whatever the payout came to: `tick` tries again.
-    """
-    settings = ready()
-    token = _token(name, settings)
-
-    async def work(container: "Container") -> _Outcome:
-        approvals = container.approvals()
-        by = await approvals.prove(name, token, via="cli")
-        decided = await approvals.approve(request, by=by, expect=expect, note=note)
-        if decided.status is not RequestStatus.APPROVED:
-            return _Outcome(request=decided, name=name, proof=by.proof)
-        return await _paid(container, _Outcome(request=decided, name=name, proof=by.proof))
-
-    _tell(run(work, settings), "approve", as_json=as_json)
-
-
-@app.command(epilog=examples('approvals reject req_01… --as lan --note "worn"'))
-def reject(
-    request: Request, *, name: As, expect: Expect = None, note: Note = None, as_json: Json = False
-) -> None:
-    """Reject a request; the amount can be asked for again."""
-    settings = ready()
-    token = _token(name, settings)
-
-    async def work(container: "Container") -> _Outcome:
-        by = await container.approvals().prove(name, token, via="cli")
-        decided = await container.approvals().reject(request, by=by, expect=expect, note=note)
-        return _Outcome(request=decided, name=name, proof=by.proof)
-
-    _tell(run(work, settings), "reject", as_json=as_json)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """A decision that stands, and what the payout after it came to."""
-
-    request: RefundRequest
-    name: str
-    proof: Proof
-    trouble: SupportAgentError | None = None
-
-
-async def _paid(container: "Container", outcome: _Outcome) -> _Outcome:
-    """The decision is committed: nothing that goes wrong here may look like its failure."""
-    try:
-        request = await container.payouts().pay(outcome.request.id)
-    except SupportAgentError as error:
-        return _Outcome(
-            request=outcome.request, name=outcome.name, proof=outcome.proof, trouble=error
-        )
-    return _Outcome(request=request, name=outcome.name, proof=outcome.proof)
-
-
-def _token(name: str, settings: "Settings") -> str | None:
-    """The approver's token: from the environment, else asked for where there is a terminal."""
-    if settings.approvals.proof == "asserted":
-        return None
-    token = os.environ.get(TOKEN_NAME)
-    if token or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return token
-    try:
-        return getpass.getpass(f"token of {name}: ", stream=sys.stderr)
-    except EOFError:
-        return None
-
-
-def _tell(outcome: _Outcome, decision: str, *, as_json: bool) -> None:
-    request, trouble = outcome.request, outcome.trouble
-    if as_json:
-        error = {"code": trouble.code, "message": str(trouble)} if trouble else None
-        about = {"decision": decision, "by": outcome.name, "proof": outcome.proof}
-        print_json(request_object(request) | about | {"payout_error": error})
-        return
-    proof = f" (proof: {outcome.proof})" if outcome.proof is Proof.ASSERTED else ""
-    say(f"{DONE[decision]} by {outcome.name}{proof}: request {request.id} is {request.status}")
-    say(f"{money(request)} for order {request.order_id} of customer {request.customer_id}")
-    if trouble is not None:
-        say(f"approved; the payout will be tried again by tick: {trouble}")
-    elif request.status is RequestStatus.PENDING_APPROVAL:
-        say(f"{request.approvals_needed} persons must approve: another approver is needed")
+app.command(epilog=examples("approvals report", "approvals report --days 7 --json"))(report)

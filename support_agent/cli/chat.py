@@ -18,15 +18,13 @@ from support_agent.cli.options import (
     operator_or_user,
 )
 from support_agent.cli.output import print_json, say
-from support_agent.cli.runtime import ready
+from support_agent.cli.runtime import Opened, ready
 from support_agent.cli.turn import binding_of, print_turn, turn_object
 from support_agent.domain.errors import ConfigurationError, SupportAgentError
 
 if TYPE_CHECKING:
     from support_agent.agent.turns import TurnResult
-    from support_agent.container import Container
     from support_agent.services.conversations import Binding
-    from support_agent.settings import Settings
 
 PROMPT = "> "
 
@@ -45,7 +43,7 @@ def chat(
     the end.
     """
     with asyncio.Runner() as runner:
-        opened = _Opened(runner, ready())
+        opened = Opened(runner, ready())
         try:
             talk = _Talk(
                 opened=opened,
@@ -64,27 +62,13 @@ def chat(
     raise typer.Exit(code)
 
 
-class _Opened:
-    """A container held open between turns, while the prompt waits outside of the event loop."""
-
-    def __init__(self, runner: asyncio.Runner, settings: "Settings") -> None:
-        from support_agent.container import open_container  # noqa: PLC0415 - not for --help
-
-        self.runner = runner
-        self._context = open_container(settings)
-        self.container: Container = runner.run(self._context.__aenter__())
-
-    def close(self) -> None:
-        self.runner.run(self._context.__aexit__(None, None, None))
-
-
 class _Talk:
     """Reads messages and answers them, in one conversation."""
 
     def __init__(
         self,
         *,
-        opened: _Opened,
+        opened: Opened,
         binding: "Binding",
         conversation_id: str | None,
         operator: str,
@@ -172,6 +156,6 @@ def _read_line() -> str:
     return line
 
 
-def _show(result: "TurnResult", opened: _Opened, *, trace: bool, as_json: bool) -> None:
+def _show(result: "TurnResult", opened: Opened, *, trace: bool, as_json: bool) -> None:
     if not as_json:
         print_turn(result, opened.container.tool_runner(), trace=trace, as_json=False)

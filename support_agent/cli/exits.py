@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     DONE = 0  # also when a tool refused inside `ask`
     REFUSED = 1  # a rule said no, or a check found something
     USAGE = 2  # usage or configuration
-    STOPPED = 3  # a limit stopped the run
+    STOPPED = 3  # a limit stopped the run; see `code_of_run`
     NOT_FOUND = 4
     CONFLICT = 5  # already decided, stale, busy
     UNAVAILABLE = 6  # a foreign system is down
@@ -30,14 +30,13 @@ EXIT_CODES: Mapping[type[BaseException], ExitCode] = MappingProxyType(
         errors.InvalidInput: ExitCode.USAGE,
         errors.NotFound: ExitCode.NOT_FOUND,
         errors.Refused: ExitCode.REFUSED,
-        errors.LimitExceeded: ExitCode.REFUSED,
         errors.NotAuthorised: ExitCode.REFUSED,
+        errors.HistoryBroken: ExitCode.REFUSED,
         errors.Conflict: ExitCode.CONFLICT,
         errors.DatabaseUnavailable: ExitCode.UNAVAILABLE,
         errors.OrdersUnavailable: ExitCode.UNAVAILABLE,
         errors.ModelError: ExitCode.UNAVAILABLE,
         errors.PaymentError: ExitCode.UNAVAILABLE,
-        errors.RunStopped: ExitCode.STOPPED,
     }
 )
 

@@ -8,6 +8,7 @@ import typer
 from support_agent.cli.listing import print_page
 from support_agent.cli.options import Json, Operator, examples, operator_or_user
 from support_agent.cli.output import Column, print_facts, print_json, rfc3339, say, say_body
+from support_agent.cli.proving import MaybeAs, token_of
 from support_agent.cli.runtime import at_the_host, ready, run
 from support_agent.cli.views import local
 from support_agent.domain.errors import PolicyNotFound
@@ -16,6 +17,7 @@ from support_agent.ports.storage import Page, StoredPolicy, Transaction
 
 if TYPE_CHECKING:
     from support_agent.container import Container
+    from support_agent.services.policy_activation import Activation
 
 COLUMNS = (
     Column(title="ID"),
@@ -61,7 +63,7 @@ def list_policies(*, as_json: Json = False) -> None:
     )
 
 
-@app.command(epilog=examples("policies show", "policies show standard --version 1"))
+@app.command(epilog=examples("policies show", "policies show standard --version 2"))
 def show(
     policy: Annotated[
         str | None, typer.Argument(help="Its id; the one in force by default.", metavar="POLICY")
@@ -97,14 +99,24 @@ def show(
     say_body(_yaml(found))
 
 
-@app.command(epilog=examples("policies activate data/policies/standard.yaml"))
+@app.command(
+    epilog=examples(
+        "policies activate data/policies/standard.yaml",
+        "policies activate data/policies/laxer.yaml --as huong",
+    )
+)
 def activate(
     file: Annotated[Path, typer.Argument(help="A YAML file like standard.yaml.", metavar="FILE")],
     *,
+    name: MaybeAs = None,
     operator: Operator = None,
     as_json: Json = False,
 ) -> None:
-    """Put a policy file in force; a changed file needs a new version number."""
+    """Put a policy file in force; a changed file needs a new version number.
+
+    Where it raises a limit, two approvers of the top level have to run this, each with --as: the
+    first proposes it, the second puts it in force.
+    """
     from support_agent.adapters.policy_files import (  # noqa: PLC0415 - not for --help
         policy_body,
         policy_from_body,
@@ -113,32 +125,42 @@ def activate(
     settings = ready()
     body = policy_body(file)  # read once: it may be a pipe
     policy = policy_from_body(body, source=file.name)
-    by = at_the_host(operator_or_user(operator))
+    token = token_of(name, settings) if name else None
 
-    async def work(container: "Container") -> bool:
+    async def work(container: "Container") -> "Activation":
         from support_agent.container import check_zone  # noqa: PLC0415 - not for --help
-        from support_agent.services.policies import (  # noqa: PLC0415 - not for --help
-            activate as put_in_force,
-        )
 
         check_zone(policy, settings)
-        clock, policies = container.clock(), container.policies()
+        activation = container.policy_activation()
+        by = (
+            await container.approvals().prove(name, token, via="cli")
+            if name
+            else at_the_host(operator_or_user(operator))
+        )
         return await container.database().transact(
-            lambda tx: put_in_force(
-                tx, policy=policy, body=body, by=by, clock=clock, policies=policies
-            )
+            lambda tx: activation.put_in_force(tx, policy=policy, body=body, by=by)
         )
 
-    _tell(policy, changed=run(work, settings), as_json=as_json)
+    _tell(policy, run(work, settings), as_json=as_json)
 
 
-def _tell(policy: Policy, *, changed: bool, as_json: bool) -> None:
+def _tell(policy: Policy, activation: "Activation", *, as_json: bool) -> None:
     if as_json:
         about = {"id": policy.id, "version": policy.version, "hash": policy.hash}
-        print_json(about | {"activated": changed})
-    else:
-        state = "is in force now" if changed else "was in force already"
-        say(f"policy {policy.id} version {policy.version} {state}")
+        step = {"step": activation.step, "activated": activation.step == "activated"}
+        print_json(
+            about | step | {"raises": list(activation.raised), "others": list(activation.others)}
+        )
+        return
+    for raised in activation.raised:
+        say(f"raises a limit: {raised}")
+    if activation.step == "proposed":
+        say(f"policy {policy.id} version {policy.version} is proposed and not in force yet")
+        others = ", ".join(activation.others) or "another approver of the top level"
+        say(f"a second person has to run the same command with --as: {others}")
+        return
+    state = "is in force now" if activation.step == "activated" else "was in force already"
+    say(f"policy {policy.id} version {policy.version} {state}")
 
 
 def _wanted(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,6 +36,9 @@ from support_agent.services.refunds import stored_request
 
 if TYPE_CHECKING:
     from support_agent.container import Container
+    from support_agent.services.overdue import Overdue
+
+    _Checked = tuple[tuple[Mismatch, ...], tuple[BookTotal, ...], tuple[Overdue, ...]]
 
 COLUMNS = (
     Column(title="ID"),
@@ -120,9 +124,12 @@ def show(request: Request, *, as_json: Json = False) -> None:
             ("conversation", found.conversation_id or "none"),
         ]
     )
+    if found.retried_by is not None:
+        say(f"payout {found.attempt_no} was asked for by person {found.retried_by}")
     for decision in decisions:
         when, note = local(decision.at, settings.zone), f": {decision.note}" * bool(decision.note)
-        say(f"decided: {decision.choice} by {decision.name} at {when}{note}")
+        proof = f" with {decision.evidence}" * (decision.evidence is not None)
+        say(f"decided: {decision.choice} by {decision.name} at {when}{proof}{note}")
     for attempt in attempts:
         answer = attempt.provider_refund_id or attempt.error_code or "no answer yet"
         say(f"payout {attempt.number}: {attempt.status} ({answer})")
@@ -155,7 +162,7 @@ def cancel(request: Request, *, operator: Operator = None, as_json: Json = False
 
 @app.command(epilog=examples("refunds reconcile"))
 def reconcile(*, as_json: Json = False) -> None:
-    """Ask the gateway about payouts whose answer was lost; never pays anything again."""
+    """Hold our payouts and the gateway's refunds against one another; pays nothing twice."""
 
     async def work(container: "Container") -> tuple[RefundRequest, ...]:
         return await container.payouts().reconcile()
@@ -173,18 +180,27 @@ def reconcile(*, as_json: Json = False) -> None:
 
 @app.command(epilog=examples("refunds check"))
 def check(*, as_json: Json = False) -> None:
-    """Compare every balance with the sum of its ledger entries; exit code 1 when one differs."""
+    """Compare every balance with its ledger entries, and find payouts unclear for too long.
 
-    async def work(container: "Container") -> tuple[tuple[Mismatch, ...], tuple[BookTotal, ...]]:
-        return await container.database().read(lambda tx: (tx.books.check(), tx.books.totals()))
+    Changes nothing; exit code 1 when it found anything.
+    """
 
-    mismatches, totals = run(work)
+    async def work(container: "Container") -> "_Checked":
+        from support_agent.services.overdue import find_overdue  # noqa: PLC0415 - not for --help
+
+        def look(tx: Transaction) -> "_Checked":
+            return tx.books.check(), tx.books.totals(), find_overdue(tx)
+
+        return await container.database().read(look)
+
+    mismatches, totals, overdue = run(work)
     if as_json:
         print_json(
             {
-                "ok": not mismatches,
+                "ok": not mismatches and not overdue,
                 "mismatches": [mismatch_object(m) for m in mismatches],
                 "totals": [asdict(total) for total in totals],
+                "overdue": [overdue_object(one) for one in overdue],
             }
         )
     else:
@@ -193,7 +209,9 @@ def check(*, as_json: Json = False) -> None:
         say("the books balance" if not mismatches else "the books do not balance:")
         for mismatch in mismatches:
             say(mismatch_line(mismatch))
-    raise typer.Exit(ExitCode.REFUSED if mismatches else ExitCode.DONE)
+        for one in overdue:
+            say(overdue_line(one))
+    raise typer.Exit(ExitCode.REFUSED if mismatches or overdue else ExitCode.DONE)
 
 
 def total_line(total: BookTotal) -> str:
@@ -216,6 +234,21 @@ def mismatch_object(mismatch: Mismatch) -> dict[str, object]:
         "stored": mismatch.stored,
         "ledger": mismatch.ledger,
     }
+
+
+def overdue_object(overdue: "Overdue") -> dict[str, object]:
+    """A request that has not moved for too long, as an object."""
+    return {
+        "id": overdue.request_id,
+        "status": overdue.status,
+        "longer_than_hours": overdue.longer_than // timedelta(hours=1),
+    }
+
+
+def overdue_line(overdue: "Overdue") -> str:
+    """The same in words."""
+    hours = overdue.longer_than // timedelta(hours=1)
+    return f"request {overdue.request_id} has been {overdue.status} for more than {hours} h"
 
 
 def mismatch_line(mismatch: Mismatch) -> str:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 import structlog
 
 from support_agent.cli.views import local
-from support_agent.domain.errors import AlreadyDecided, RequestExpired, SupportAgentError
+from support_agent.domain.errors import (
+    AlreadyDecided,
+    RequestExpired,
+    SupportAgentError,
+    TaskAlreadyDone,
+)
 from support_agent.domain.people import Principal, PrincipalKind, Proof
 from support_agent.logging import configure
 
@@ -52,10 +57,24 @@ async def _opened(
         log.info("audit.head", seq=head.seq, mac=head.mac)  # an anchor outside of the database
         try:
             return await work(container)
-        except (AlreadyDecided, RequestExpired) as error:
+        except (AlreadyDecided, RequestExpired, TaskAlreadyDone) as error:
             if error.at is not None:
                 _at_the_shops_clock(error, error.at, settings.zone)
             raise
+
+
+class Opened:
+    """A container held open while a prompt waits outside of the event loop."""
+
+    def __init__(self, runner: asyncio.Runner, settings: "Settings") -> None:
+        from support_agent.container import open_container  # noqa: PLC0415 - not for --help
+
+        self.runner = runner
+        self._context = open_container(settings)
+        self.container: Container = runner.run(self._context.__aenter__())
+
+    def close(self) -> None:
+        self.runner.run(self._context.__aexit__(None, None, None))
 
 
 def _at_the_shops_clock(error: SupportAgentError, at: datetime, zone: tzinfo) -> None:

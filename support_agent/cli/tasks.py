@@ -1,13 +1,21 @@
 """`tasks`: what a person at the shop has to do."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from support_agent.cli.listing import page_of, print_page
-from support_agent.cli.options import Cursor, Json, Limit, examples
-from support_agent.cli.output import Column, rfc3339
-from support_agent.cli.runtime import run
+from support_agent.cli.options import (
+    Cursor,
+    Json,
+    Limit,
+    Operator,
+    examples,
+    operator_or_user,
+)
+from support_agent.cli.output import Column, print_json, rfc3339, say
+from support_agent.cli.runtime import at_the_host, run
 from support_agent.cli.views import age
 from support_agent.ports.storage import Task
 
@@ -20,14 +28,10 @@ COLUMNS = (
     Column(title="SUBJECT"),
     Column(title="CONVERSATION"),
     Column(title="AGE", right=True),
+    Column(title="DUE", right=True),
 )
 
 app = typer.Typer(name="tasks", help="What a person at the shop has to do.")
-
-
-@app.callback()
-def tasks() -> None:
-    """What a person at the shop has to do."""
 
 
 @app.command("list", epilog=examples("tasks list", "tasks list --all --json"))
@@ -54,8 +58,9 @@ def list_tasks(
                 t.subject,
                 t.conversation_id or "",
                 age(t.created_at, now),
+                _due(t, now),
             ),
-            as_object=_object,
+            as_object=lambda t: _object(t, now),
             as_json=as_json,
             none="nothing to do",
         )
@@ -63,12 +68,55 @@ def list_tasks(
     run(work)
 
 
-def _object(task: Task) -> dict[str, object]:
+@app.command(epilog=examples("tasks done task_01… --operator thu"))
+def done(
+    task: Annotated[str, typer.Argument(help="The task's id.", metavar="TASK")],
+    *,
+    operator: Operator = None,
+    as_json: Json = False,
+) -> None:
+    """Mark a task as done; a hand-off gives its conversation back to the agent."""
+    by = at_the_host(operator_or_user(operator))
+
+    async def work(container: "Container") -> tuple[Task, datetime]:
+        from support_agent.services.tasks import finish  # noqa: PLC0415 - not for --help
+
+        clock = container.clock()
+        finished = await container.database().transact(
+            lambda tx: finish(tx, task, by=by, clock=clock)
+        )
+        return finished, clock.now()
+
+    finished, now = run(work)
+    if as_json:
+        print_json(_object(finished, now))
+        return
+    say(f"task {finished.id} is done by {finished.done_by}")
+    if finished.kind == "hand_off":
+        say(f"conversation {finished.conversation_id} is the agent's again")
+
+
+def _due(task: Task, now: datetime) -> str:
+    """When it has to be done by; what is done has no due time any more."""
+    if task.done_at is not None:
+        return "done"
+    if task.due_at is None:
+        return ""
+    if task.due_at < now:
+        return f"overdue {age(task.due_at, now)}"
+    return f"in {age(now, task.due_at)}"
+
+
+def _object(task: Task, now: datetime) -> dict[str, object]:
+    late = task.done_at is None and task.due_at is not None and task.due_at < now
     return {
         "id": task.id,
         "kind": task.kind,
         "subject": task.subject,
         "conversation_id": task.conversation_id,
         "created_at": rfc3339(task.created_at),
+        "due_at": rfc3339(task.due_at) if task.due_at else None,
+        "overdue": late,
         "done_at": rfc3339(task.done_at) if task.done_at else None,
+        "done_by": task.done_by,
     }

@@ -37,7 +37,7 @@ class _Report:
 
 
 def tick(*, as_json: Json = False) -> None:
-    """Expire what waited too long, pay what is approved, ask about payouts that are unclear.
+    """Expire and escalate what waited too long, pay what is approved, ask about unclear payouts.
 
     `paid` counts what became of the payouts, `not_paid` what is approved and was not sent: refused
     because its approval does not hold (`tasks list` has it), or put off until the next tick (the
@@ -64,8 +64,10 @@ async def _work(container: "Container") -> _Report:
     database, life, payouts = container.database(), container.life(), container.payouts()
     report = _Report(head=await database.read(lambda tx: tx.audit.head()))
     await _phase(report, "expired", life.expire_due(database))
+    await _phase(report, "escalated", container.escalations().run())
     await _phase(report, "paid", payouts.pay_due())
     await _phase(report, "reconciled", payouts.reconcile())
+    await _call_staff(report, container)
     report.head, report.not_paid = await database.read(_left)
     log.info("audit.head", seq=report.head.seq, mac=report.head.mac)
     return report
@@ -86,6 +88,19 @@ async def _phase(report: _Report, name: str, work: Awaitable[Sequence[RefundRequ
     else:
         sent = (request.status for request in done if request.status is not NOT_SENT)
         report.phases[name] = Counter(map(str, sent))
+
+
+async def _call_staff(report: _Report, container: "Container") -> None:
+    """What the reconciler leaves unclear for too long becomes a task for a person, once."""
+    from support_agent.services.overdue import overdue_tasks  # noqa: PLC0415 - not for --help
+
+    try:
+        made = await overdue_tasks(container.database(), container.clock())
+    except SupportAgentError as error:
+        log.warning("tick.phase_failed", phase="overdue", problem=str(error))
+        report.problems["overdue"] = error
+    else:
+        report.phases["overdue"] = Counter({"TASKS": made} if made else {})
 
 
 def _counted(counts: Counter[str]) -> str:

@@ -52,6 +52,12 @@ def request_details(request: RefundRequest) -> Object:
         "requester": f"{request.requester.kind}:{request.requester.id}",
         "operator": request.operator,
         "round": request.round,
+        "filed_minor": request.filed_minor,
+        "due_at": rfc3339(request.due_at),
+        "escalations": request.escalations,
+        "asked_at": rfc3339(request.asked_at) if request.asked_at else None,
+        "attempt_no": request.attempt_no,
+        "retried_by": request.retried_by,
         "approved_until": rfc3339(request.approved_until) if request.approved_until else None,
     }
 
@@ -65,6 +71,7 @@ def decision_object(decision: Decision) -> Object:
         "by": decision.name,
         "level": decision.level,
         "proof": decision.proof,
+        "evidence": decision.evidence,
         "note": decision.note,
         "at": rfc3339(decision.at),
     }
@@ -85,9 +92,10 @@ def attempt_object(attempt: Attempt) -> Object:
 
 
 def quote_object(quote: Quote) -> Object:
-    """An offer that waits for a yes."""
+    """An offer that waits for a yes; those of one group are one offer."""
     return {
         "id": quote.id,
+        "group_id": quote.group_id,
         "order_id": quote.order_id,
         "amount_minor": quote.amount_minor,
         "currency": quote.currency,

@@ -20,6 +20,9 @@ class Choice(StrEnum):
     APPROVE = "approve"
     REJECT = "reject"
     AUTO = "auto"
+    REDUCE = "reduce"  # a lower amount, which somebody has to approve then
+    PAID = "paid"  # a manual review ended with a proof of payment
+    NOT_PAID = "not_paid"  # a manual review ended with a proof that nothing was paid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,7 @@ class Decision:
     limit_minor: int | None
     note: str | None
     at: datetime
+    evidence: str | None = None  # of PAID and NOT_PAID: a transfer's or refund's id, used once
     key_id: str = ""
     mac: str = ""
 
@@ -60,6 +64,7 @@ class Decision:
             self.currency,
             "" if self.limit_minor is None else str(self.limit_minor),
             self.at.isoformat(),
+            *(() if self.evidence is None else ("evidence", self.evidence)),
         )
 
 
@@ -109,7 +114,8 @@ def check_may_decide(
 
     Raises:
         ApproverDisabled: switched off.
-        SelfApproval: requester, customer or operator; compared by person and linked customers.
+        SelfApproval: requester, customer, operator, or who asked to pay it again; compared by
+            person and linked customers.
     """
     if approver.disabled:
         raise ApproverDisabled(approver.name)
@@ -123,6 +129,7 @@ def check_may_decide(
         or requester.id in (staff if of_the_shop else customers)
         or requester.person_id == approver.person_id
         or request.operator in staff
+        or request.retried_by in staff
     )
     if own:
         raise SelfApproval(approver.name)

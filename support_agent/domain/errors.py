@@ -100,6 +100,16 @@ class ApproverNotFound(NotFound):
     kind = "approver"
 
 
+class TaskNotFound(NotFound):
+    code = "TASK_NOT_FOUND"
+    kind = "task"
+
+
+class DestinationNotFound(NotFound):
+    code = "DESTINATION_NOT_FOUND"
+    kind = "payout destination"
+
+
 class PolicyNotFound(NotFound):
     code = "POLICY_NOT_FOUND"
     kind = "policy"
@@ -131,16 +141,6 @@ class DecisionRefused(Refused):
     code = "DECISION_REFUSED"
 
 
-class LimitExceeded(SupportAgentError):
-    """A configured limit was hit; `setting` names what would change it."""
-
-    code = "LIMIT_EXCEEDED"
-
-    def __init__(self, message: str, *, setting: str) -> None:
-        super().__init__(f"{message} (setting {setting})")
-        self.setting = setting
-
-
 class NotAuthorised(SupportAgentError):
     """This person may not decide this."""
 
@@ -165,6 +165,15 @@ class RecordChanged(NotAuthorised):
         )
 
 
+class HistoryBroken(SupportAgentError):
+    """The signed history does not prove what was asked of it: somebody changed the database."""
+
+    code = "HISTORY_BROKEN"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; run: support-agent audit verify")
+
+
 class ApproverDisabled(NotAuthorised):
     code = "APPROVER_DISABLED"
 
@@ -173,25 +182,31 @@ class ApproverDisabled(NotAuthorised):
 
 
 class SelfApproval(NotAuthorised):
-    """The requester, the customer or the operator may not decide, at any amount."""
+    """Who asked for it, is paid by it or typed it may not decide it, at any amount."""
 
     code = "SELF_APPROVAL"
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"{name!r} is the requester, the customer or the operator of this request; "
-            "another approver has to decide"
+            f"{name!r} is the requester, the customer or the operator of this request, or asked to "
+            "pay it again; another approver has to decide"
         )
 
 
 class InsufficientAuthority(NotAuthorised):
-    """The approver's level or limit is too low; `limit` in minor units, None for no authority."""
+    """The approver's level or limit is too low; `limit` in minor units, None for no authority.
+
+    `others` are the approvers who may, None while nobody looked.
+    """
 
     code = "INSUFFICIENT_AUTHORITY"
 
-    def __init__(self, message: str, *, limit: int | None) -> None:
+    def __init__(
+        self, message: str, *, limit: int | None, others: tuple[str, ...] | None = None
+    ) -> None:
         super().__init__(message)
         self.limit = limit
+        self.others = others
 
 
 class Conflict(SupportAgentError):
@@ -208,10 +223,24 @@ class AlreadyDecided(Conflict):
     ) -> None:
         who = f" by {by}" if by else ""
         when = f" at {at.isoformat(timespec='seconds')}" if at else ""
-        super().__init__(f"request {request_id!r} is {status}: decided{who}{when}")
+        decided = f": decided{who}{when}" if who or when else ""
+        super().__init__(f"request {request_id!r} is {status}{decided}")
         self.status = status
         self.by = by
         self.at = at
+
+
+class SecondPersonNeeded(AlreadyDecided):
+    """This person approved already; the round waits for somebody else."""
+
+    code = "SECOND_PERSON_NEEDED"
+
+    def __init__(self, request_id: str, *, status: str, by: str, at: datetime) -> None:
+        super().__init__(request_id, status=status, by=by, at=at)
+        told = f"this person approved request {request_id!r} already, as {by}"
+        when = at.isoformat(timespec="seconds")
+        others = "another person with enough authority has to decide"
+        self.args = (f"{told} at {when}; {others}",)
 
 
 class StaleDecision(Conflict):
@@ -247,6 +276,16 @@ class IllegalTransition(Conflict):
         self.wanted = wanted
 
 
+class TaskAlreadyDone(Conflict):
+    code = "TASK_ALREADY_DONE"
+
+    def __init__(self, task_id: str, *, by: str | None, at: datetime | None) -> None:
+        when = f" at {at.isoformat(timespec='seconds')}" if at else ""
+        super().__init__(f"task {task_id!r} was done by {by or 'somebody'}{when}")
+        self.by = by
+        self.at = at
+
+
 class ConversationBusy(Conflict):
     """Another turn of this conversation is running."""
 
@@ -256,6 +295,20 @@ class ConversationBusy(Conflict):
         super().__init__(
             f"conversation {conversation_id!r} is answering another message; wait for it"
         )
+
+
+class PaymentNotFrozen(Conflict):
+    """There is nothing to lift: our books do not know the payment, or it is not frozen."""
+
+    code = "PAYMENT_NOT_FROZEN"
+
+    def __init__(self, order_id: str, payment_id: str) -> None:
+        super().__init__(
+            f"our books have no frozen payment {payment_id!r} of order {order_id!r}; "
+            "`support-agent approvals show` names the payment of a request"
+        )
+        self.order_id = order_id
+        self.payment_id = payment_id
 
 
 class ReserveMissing(SupportAgentError):
@@ -291,12 +344,6 @@ class InvalidArguments(ToolError):
     def __init__(self, fields: dict[str, str]) -> None:
         super().__init__("; ".join(f"{name}: {problem}" for name, problem in fields.items()))
         self.fields = fields
-
-
-class ToolFailed(ToolError):
-    """The tool broke; the customer is told, the model is not asked to try the same again."""
-
-    code = "TOOL_FAILED"
 
 
 class ModelError(SupportAgentError):
@@ -335,6 +382,18 @@ class PaymentDeclined(PaymentError):
     code = "PAYMENT_DECLINED"
 
 
+class GatewayBusy(PaymentError):
+    """Nothing was executed yet; the same key may be sent again later."""
+
+    code = "GATEWAY_BUSY"
+
+
+class GatewayRefusesUs(PaymentError):
+    """Nothing was executed: the gateway does not accept our credentials. An operator must act."""
+
+    code = "GATEWAY_REFUSES_US"
+
+
 class PaymentOutcomeUnknown(PaymentError):
     """It may have been paid: reconcile by key, never retry blindly, never call it failed."""
 
@@ -347,18 +406,13 @@ class IdempotencyMismatch(PaymentError):
     code = "IDEMPOTENCY_MISMATCH"
 
 
+class EventRefused(SupportAgentError):
+    """An incoming provider event is not genuine, not ours or not of now; nothing was changed."""
+
+    code = "EVENT_REFUSED"
+
+
 class OrdersUnavailable(SupportAgentError):
     """The shop's order system did not answer."""
 
     code = "ORDERS_UNAVAILABLE"
-
-
-class RunStopped(SupportAgentError):
-    """A run stopped at a limit and can be resumed by its id."""
-
-    code = "RUN_STOPPED"
-
-    def __init__(self, run_id: str, *, reason: str) -> None:
-        super().__init__(f"run {run_id!r} stopped: {reason}")
-        self.run_id = run_id
-        self.reason = reason

@@ -33,9 +33,7 @@ class Money:
             )
         if abs(self.amount_minor) > MAX_MINOR:
             raise InvalidInput("amount", f"is out of range, at most {MAX_MINOR} minor units")
-        if self.currency not in EXPONENTS:
-            known = ", ".join(EXPONENTS)
-            raise InvalidInput("currency", f"{self.currency!r} is not known; known are {known}")
+        check_currency(self.currency)
 
     def __add__(self, other: "Money") -> "Money":
         return Money(
@@ -84,6 +82,18 @@ _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:([.,])[0-9]{3})(?:\1[0-9]{3})*")
 _LONGEST_AMOUNT = 24  # digits and separators of MAX_MINOR, and Python will not parse 5,000 digits
 
 
+def check_currency(currency: str) -> str:
+    """The currency, when it is one that is known here.
+
+    Raises:
+        InvalidInput: with those that are.
+    """
+    if currency not in EXPONENTS:
+        known = ", ".join(EXPONENTS)
+        raise InvalidInput("currency", f"{currency!r} is not known; known are {known}")
+    return currency
+
+
 def parse_amount(text: str, currency: str) -> int:
     """Minor units of an amount typed by a person: `250000`, `250.000`, `250,000`; `12.50` in USD.
 
@@ -94,11 +104,7 @@ def parse_amount(text: str, currency: str) -> int:
     Raises:
         InvalidInput: anything else; the message has an example in the currency.
     """
-    exponent = EXPONENTS.get(currency)
-    if exponent is None:
-        raise InvalidInput(
-            "currency", f"{currency!r} is not known; known are {', '.join(EXPONENTS)}"
-        )
+    exponent = EXPONENTS[check_currency(currency)]
     text = text.strip()
     minor = _parsed(text, exponent) if len(text) <= _LONGEST_AMOUNT else None
     if minor is None or minor > MAX_MINOR:

@@ -30,6 +30,15 @@ class PaymentMethod(StrEnum):
 # No gateway can send this money back; a person pays it by hand and proves it.
 PAID_BY_HAND = frozenset({PaymentMethod.COD, PaymentMethod.BANK_TRANSFER})
 
+
+class LineKind(StrEnum):
+    GOODS = "goods"
+    SHIPPING = "shipping"  # once an order; refunded only where the policy says so
+
+
+# Under this id our books keep what was captured beyond the order's total; no shop has such a line.
+OVERPAID = "+overpaid"
+
 # When something was delivered: an aware instant, or a local day where the source knows no hour.
 Moment = datetime | date
 
@@ -64,14 +73,26 @@ class OrderLine:
     unit_price_minor: int
     discount_minor: int
     category: str
+    kind: LineKind = LineKind.GOODS
     returnable: bool = True
     delivered_at: Moment | None = None
+    received_units: int | None = None  # that came back to the shop; None: the shop does not count
+    promotion_minor: int = 0  # the part of `discount_minor` that the order's promotion gave
     variant_id: str | None = None
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def total_minor(self) -> int:
         return self.unit_price_minor * self.quantity - self.discount_minor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """What was given because the order reached a threshold; lost when what is kept does not."""
+
+    id: str
+    threshold_minor: int
+    gift_line_ids: tuple[str, ...] = ()  # lines that cost nothing because of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +126,14 @@ class Order:
     delivered_at: Moment | None = None
     shipping_address: Address | None = None
     note: str | None = None
+    promotion: Promotion | None = None
 
     @property
     def total_minor(self) -> int:
         return sum(line.total_minor for line in self.lines)
+
+    @property
+    def overpaid_minor(self) -> int:
+        """What was captured beyond the lines, say by an accidental second payment."""
+        captured = sum(p.captured_minor for p in self.payments if p.currency == self.currency)
+        return max(0, captured - self.total_minor)

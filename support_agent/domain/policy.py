@@ -6,8 +6,15 @@ from datetime import date, datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from support_agent.domain.orders import OrderStatus
+from support_agent.domain.orders import LineKind, OrderStatus, PaymentMethod
 from support_agent.domain.reasons import Language, Reason
+
+
+class ShippingRule(StrEnum):
+    """When the shipping line is refunded without a person's word."""
+
+    NEVER = "never"
+    FULL_RETURN = "full_return"  # once nothing of the goods is kept
 
 
 class Verdict(StrEnum):
@@ -30,6 +37,7 @@ class CurrencyLimits:
     auto_per_customer_30_days: int | None
     auto_per_installation_day: int | None
     per_approver_day: int | None
+    per_pair_day: int | None = None  # of one approver for one customer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +54,10 @@ class Policy:
     excluded_categories: frozenset[str]
     limits: Mapping[str, CurrencyLimits]  # by currency
     text: Mapping[Language, str]  # what a customer is told
+    tender_order: tuple[PaymentMethod, ...] = ()  # which payments give back first; then as taken
+    shipping: ShippingRule = ShippingRule.NEVER
+    clawback: bool = False  # a promotion that is lost is taken off the refund
+    return_required: bool = False  # no more is refunded than came back to the shop
 
     @property
     def top_level(self) -> int:
@@ -65,8 +77,16 @@ class LineBalance:
     units_taken: int = 0  # reserved or refunded
 
     @property
+    def taken_minor(self) -> int:
+        return self.reserved_minor + self.refunded_minor
+
+    @property
     def left_minor(self) -> int:
-        return max(0, self.total_minor - self.reserved_minor - self.refunded_minor)
+        return max(0, self.total_minor - self.taken_minor)
+
+    @property
+    def units_kept(self) -> int:
+        return max(0, self.quantity - self.units_taken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +124,15 @@ class OrderBooks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionAtStake:
+    """What a promotion gave, by line, where the policy takes it back once it is lost."""
+
+    threshold_minor: int
+    value_minor: Mapping[str, int]  # goods that earn it, at the price before the promotion
+    given_minor: Mapping[str, int]  # its share of the discounts, and the price of the gifts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LineAssessment:
     """The verdict on one line; `refundable_minor` is what could be asked for now.
 
@@ -111,18 +140,25 @@ class LineAssessment:
     """
 
     line_id: str
+    balance: LineBalance
+    kind: LineKind
     verdict: Verdict
     reasons: tuple[Reason, ...]
     days_since_delivery: int | None
     last_day: date | None
     refundable_minor: int
+    held_minor: int  # of units that came back, kept because a promotion is lost
     units_left: int
     facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """The verdict on an order. Days and last day are those of the line that ends first."""
+    """The verdict on an order. Days and last day are those of the line that ends first.
+
+    `max_refundable_minor` is what all of it comes to: with shipping where the rule gives it, and
+    without what a lost promotion keeps back.
+    """
 
     order_id: str
     verdict: Verdict
@@ -133,6 +169,9 @@ class Assessment:
     last_day: date | None
     window_days: int | None
     max_refundable_minor: int
+    left_minor: int  # on the payments, whatever the lines allow
+    overpaid_minor: int  # captured beyond the order's total and still there; staff give it back
+    promotion: PromotionAtStake | None
     facts: Mapping[str, str]  # fills the reasons' sentences
     policy_id: str
     policy_version: int

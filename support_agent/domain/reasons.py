@@ -28,11 +28,14 @@ class Reason(StrEnum):
     CURRENCY_WITHOUT_LIMITS = "CURRENCY_WITHOUT_LIMITS"
     PAYMENT_NEEDS_PERSON = "PAYMENT_NEEDS_PERSON"
     PAYMENT_FROZEN = "PAYMENT_FROZEN"
+    SHIPPING_KEPT = "SHIPPING_KEPT"
+    RETURN_NOT_RECEIVED = "RETURN_NOT_RECEIVED"
+    RETURN_NOT_COUNTED = "RETURN_NOT_COUNTED"
     # refusals when quoting and filing
     AMOUNT_INVALID = "AMOUNT_INVALID"
     AMOUNT_TOO_HIGH = "AMOUNT_TOO_HIGH"
-    SPLIT_PAYMENT = "SPLIT_PAYMENT"
     LINE_UNKNOWN = "LINE_UNKNOWN"
+    QUANTITY_INVALID = "QUANTITY_INVALID"
     QUANTITY_TOO_HIGH = "QUANTITY_TOO_HIGH"
     ABOVE_POLICY_LIMIT = "ABOVE_POLICY_LIMIT"
     NO_CONSENT = "NO_CONSENT"
@@ -42,19 +45,35 @@ class Reason(StrEnum):
     QUOTE_SUPERSEDED = "QUOTE_SUPERSEDED"
     QUOTE_STALE = "QUOTE_STALE"
     IDENTITY_NOT_VERIFIED = "IDENTITY_NOT_VERIFIED"
+    DESTINATION_MISSING = "DESTINATION_MISSING"
     # why a person must look
     ABOVE_AUTO_LIMIT = "ABOVE_AUTO_LIMIT"
     CAP_CUSTOMER_DAY = "CAP_CUSTOMER_DAY"
     CAP_CUSTOMER_30_DAYS = "CAP_CUSTOMER_30_DAYS"
     CAP_INSTALLATION_DAY = "CAP_INSTALLATION_DAY"
     CONSENT_IMPLIED = "CONSENT_IMPLIED"
+    AUTO_APPROVAL_OFF = "AUTO_APPROVAL_OFF"
+    STAFF_FILED = "STAFF_FILED"
+    DESTINATION_NEW = "DESTINATION_NEW"
+    PROMOTION_LOST = "PROMOTION_LOST"
+    OVERPAID = "OVERPAID"
+    ESCALATED = "ESCALATED"
+    REDUCED = "REDUCED"
+    RETRIED = "RETRIED"
     # refusals of decisions and payouts
     CAP_APPROVER_DAY = "CAP_APPROVER_DAY"
+    CAP_PAIR_DAY = "CAP_PAIR_DAY"
     NOT_ENOUGH_APPROVALS = "NOT_ENOUGH_APPROVALS"
     DECISION_NOT_GENUINE = "DECISION_NOT_GENUINE"
     RECORD_CHANGED = "RECORD_CHANGED"
     APPROVER_DISABLED = "APPROVER_DISABLED"
     ALREADY_PAYING = "ALREADY_PAYING"
+    AMOUNT_NOT_LOWER = "AMOUNT_NOT_LOWER"
+    GROUP_NOT_REDUCED = "GROUP_NOT_REDUCED"
+    NO_CONVERSATION = "NO_CONVERSATION"
+    SECOND_PERSON_NEEDED = "SECOND_PERSON_NEEDED"
+    EVIDENCE_USED = "EVIDENCE_USED"
+    PAID_AFTER_ALL = "PAID_AFTER_ALL"
 
 
 # {placeholders} are filled by `sentence`; each sentence names what would change the answer.
@@ -131,6 +150,54 @@ SENTENCES: dict[Reason, tuple[str, str]] = {
         "Khoản thanh toán đang được đối soát; nhân viên phải xử lý trước.",
         "The payment is being reconciled; a person has to settle it first.",
     ),
+    Reason.SHIPPING_KEPT: (
+        "Phí vận chuyển chỉ được hoàn khi trả lại toàn bộ đơn theo chính sách.",
+        "Shipping is refunded only when the whole order goes back under the policy.",
+    ),
+    Reason.RETURN_NOT_RECEIVED: (
+        "Cửa hàng chưa nhận lại sản phẩm này; chỉ hoàn số lượng đã nhận lại.",
+        "The shop has not received this item back; only what came back is refunded.",
+    ),
+    Reason.RETURN_NOT_COUNTED: (
+        "Cửa hàng chưa ghi nhận việc nhận lại sản phẩm nên cần nhân viên kiểm tra.",
+        "The shop has not recorded whether this item came back, so a person must check it.",
+    ),
+    Reason.OVERPAID: (
+        "Đơn đã bị thu nhiều hơn giá trị của nó; phần thu thừa được hoàn lại.",
+        "More was taken for the order than it costs; what is too much goes back.",
+    ),
+    Reason.DESTINATION_MISSING: (
+        "Đơn trả bằng tiền mặt hoặc chuyển khoản: cần tài khoản nhận tiền; hãy gặp nhân viên.",
+        "Paid in cash or by transfer: an account to pay to is needed; ask for a member of staff.",
+    ),
+    Reason.AUTO_APPROVAL_OFF: (
+        "Cửa hàng đang tắt duyệt tự động nên cần người duyệt.",
+        "The shop has switched automatic approval off, so a person decides.",
+    ),
+    Reason.STAFF_FILED: (
+        "Yêu cầu do nhân viên lập nên cần người khác duyệt.",
+        "Filed by a member of staff, so another person decides.",
+    ),
+    Reason.DESTINATION_NEW: (
+        "Tài khoản nhận tiền mới được thêm nên cần người duyệt cấp cao hơn.",
+        "The account to pay to is new, so an approver of a higher level decides.",
+    ),
+    Reason.PROMOTION_LOST: (
+        "Phần giữ lại không còn đủ điều kiện khuyến mãi nên đã trừ phần ưu đãi.",
+        "What is kept no longer earns the promotion, so its discount was taken off.",
+    ),
+    Reason.ESCALATED: (
+        "Quá hạn xử lý nên đã chuyển lên cấp duyệt cao hơn.",
+        "Nobody decided in time, so a higher level has to.",
+    ),
+    Reason.REDUCED: (
+        "Người duyệt đã giảm số tiền nên cần quyết định lại.",
+        "An approver lowered the amount, so it is decided again.",
+    ),
+    Reason.RETRIED: (
+        "Lần chi trả trước không thành công; nhân viên đã đề nghị trả lại nên cần duyệt lại.",
+        "The earlier payout failed and staff asked to pay again, so it is decided again.",
+    ),
     Reason.AMOUNT_INVALID: (
         "Số tiền phải là số nguyên dương theo đơn vị nhỏ nhất.",
         "The amount must be a positive whole number of minor units.",
@@ -139,13 +206,13 @@ SENTENCES: dict[Reason, tuple[str, str]] = {
         "Số tiền vượt quá phần còn hoàn được; tối đa {max}.",
         "The amount is above what can still be refunded; at most {max}.",
     ),
-    Reason.SPLIT_PAYMENT: (
-        "Đơn trả bằng nhiều khoản; mỗi yêu cầu chỉ hoàn từ một khoản, tối đa {max}.",
-        "Paid with several payments; one request pays from one of them, at most {max}.",
-    ),
     Reason.LINE_UNKNOWN: (
         "Đơn không có dòng hàng {line_id!r}; các dòng là {known}.",
         "The order has no line {line_id!r}; its lines are {known}.",
+    ),
+    Reason.QUANTITY_INVALID: (
+        "Số sản phẩm muốn hoàn của dòng {line_id} phải là số nguyên từ 1 trở lên.",
+        "The units to refund of line {line_id} must be a whole number from 1 on.",
     ),
     Reason.QUANTITY_TOO_HIGH: (
         "Dòng {line_id} chỉ còn {left} sản phẩm có thể hoàn.",
@@ -207,6 +274,10 @@ SENTENCES: dict[Reason, tuple[str, str]] = {
         "{name} đã dùng hết hạn mức duyệt trong ngày ({limit}); cần người khác duyệt.",
         "{name} has used up the day's approvals ({limit}); another approver has to decide.",
     ),
+    Reason.CAP_PAIR_DAY: (
+        "{name} đã dùng hết hạn mức trong ngày cho khách này ({limit}); cần người khác duyệt.",
+        "{name} used up the day's approvals for this customer ({limit}); another has to decide.",
+    ),
     Reason.NOT_ENOUGH_APPROVALS: (
         "Chưa đủ quyết định duyệt hợp lệ: có {have}, cần {need}.",
         "Not enough genuine approvals: {have} of {need}.",
@@ -226,6 +297,30 @@ SENTENCES: dict[Reason, tuple[str, str]] = {
     Reason.ALREADY_PAYING: (
         "Khoản hoàn đang được chi trả nên không huỷ được nữa.",
         "The refund is being paid out, so it can no longer be cancelled.",
+    ),
+    Reason.AMOUNT_NOT_LOWER: (
+        "Chỉ được giảm số tiền: phải trên 0 và dưới {amount}.",
+        "The amount can only be lowered: above zero and below {amount}.",
+    ),
+    Reason.GROUP_NOT_REDUCED: (
+        "Yêu cầu chia trên nhiều khoản thanh toán nên không giảm được; hãy từ chối và lập lại.",
+        "It is spread over several payments and cannot be reduced; reject it and file again.",
+    ),
+    Reason.NO_CONVERSATION: (
+        "Yêu cầu này không có cuộc trò chuyện nào để hỏi khách.",
+        "This request has no conversation in which the customer could be asked.",
+    ),
+    Reason.SECOND_PERSON_NEEDED: (
+        "{name} đã quyết định hoặc đề xuất việc này; cần người khác xác nhận.",
+        "{name} already decided or proposed this; another person has to confirm it.",
+    ),
+    Reason.EVIDENCE_USED: (
+        "Mã chứng từ {evidence!r} đã dùng cho yêu cầu khác.",
+        "The evidence {evidence!r} was used for another request already.",
+    ),
+    Reason.PAID_AFTER_ALL: (
+        "Cổng thanh toán cho biết khoản này đã được hoàn rồi; nhân viên phải đối soát trước.",
+        "The gateway says that this was refunded already; a person has to reconcile it first.",
     ),
 }
 

@@ -52,9 +52,9 @@ class LedgerKind(StrEnum):
     SETTLE = "SETTLE"  # reserved -= amount, refunded += amount
     REVERSE = "REVERSE"  # refunded -= amount
     EXTERNAL = "EXTERNAL"  # refunded += amount, made outside
-    CHARGEBACK = "CHARGEBACK"
-    CHARGEBACK_REVERSED = "CHARGEBACK_REVERSED"
-    MANUAL = "MANUAL"
+    CHARGEBACK = "CHARGEBACK"  # charged_back += amount
+    CHARGEBACK_REVERSED = "CHARGEBACK_REVERSED"  # charged_back -= amount
+    MANUAL = "MANUAL"  # as SETTLE, paid by hand with a proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +69,21 @@ _CUSTOMER_OR_STAFF = frozenset(
     {PrincipalKind.CUSTOMER, PrincipalKind.OPERATOR, PrincipalKind.STAFF}
 )
 _APPROVER = frozenset({PrincipalKind.APPROVER})
+_SHOP = frozenset({PrincipalKind.OPERATOR, PrincipalKind.STAFF, PrincipalKind.APPROVER})
 _SYSTEM = frozenset({PrincipalKind.SYSTEM})
 _S = RequestStatus
 
 # Everything that is not here is refused. `None` is "not filed yet".
 MOVES: Mapping[tuple[RequestStatus | None, RequestStatus], Move] = MappingProxyType(
     {
-        (None, _S.PENDING_APPROVAL): Move(actors=_CUSTOMER_OR_STAFF, effect=LedgerKind.RESERVE),
+        (None, _S.PENDING_APPROVAL): Move(
+            actors=_CUSTOMER_OR_STAFF | _APPROVER, effect=LedgerKind.RESERVE
+        ),
         (None, _S.APPROVED): Move(
             actors=frozenset({PrincipalKind.CUSTOMER}), effect=LedgerKind.RESERVE
         ),
+        # Escalated by the system, reduced or asked about by an approver: the version goes up.
+        (_S.PENDING_APPROVAL, _S.PENDING_APPROVAL): Move(actors=_SYSTEM | _APPROVER),
         (_S.PENDING_APPROVAL, _S.APPROVED): Move(actors=_APPROVER),
         (_S.PENDING_APPROVAL, _S.REJECTED): Move(actors=_APPROVER, effect=LedgerKind.RELEASE),
         (_S.PENDING_APPROVAL, _S.CANCELLED): Move(
@@ -103,6 +108,10 @@ MOVES: Mapping[tuple[RequestStatus | None, RequestStatus], Move] = MappingProxyT
         (_S.PROVIDER_PENDING, _S.REFUNDED): Move(actors=_SYSTEM, effect=LedgerKind.SETTLE),
         (_S.PROVIDER_PENDING, _S.FAILED): Move(actors=_SYSTEM, effect=LedgerKind.RELEASE),
         (_S.PROVIDER_PENDING, _S.MANUAL_REVIEW): Move(actors=_SYSTEM),
+        (_S.FAILED, _S.PENDING_APPROVAL): Move(actors=_SHOP, effect=LedgerKind.RESERVE),
+        (_S.REFUNDED, _S.FAILED): Move(actors=_SYSTEM, effect=LedgerKind.REVERSE),
+        (_S.MANUAL_REVIEW, _S.REFUNDED): Move(actors=_APPROVER, effect=LedgerKind.MANUAL),
+        (_S.MANUAL_REVIEW, _S.FAILED): Move(actors=_APPROVER, effect=LedgerKind.RELEASE),
     }
 )
 
@@ -141,6 +150,7 @@ class Quote:
     expires_at: datetime
     shown_seq: int | None = None
     superseded: bool = False
+    deduction_minor: int = 0  # taken off for a promotion that is lost; the amount is without it
 
     @property
     def needs_person(self) -> bool:
@@ -149,7 +159,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefundRequest:
-    """A filed refund. Its facts never change; status, version and round do, by transition."""
+    """A filed refund. Only the fields of CHANGEABLE ever change, and only by transition."""
 
     id: str
     quote_id: str
@@ -182,7 +192,38 @@ class RefundRequest:
     round: int
     created_at: datetime
     expires_at: datetime
+    due_at: datetime  # a person should have decided by then; afterwards it is escalated
+    filed_minor: int  # the amount as it was filed; an approver may have reduced it since
     approved_until: datetime | None = None
+    escalations: int = 0
+    asked_at: datetime | None = None  # an approver asked the customer something and waits
+    attempt_no: int = 1  # of the attempt that pays it; only staff's retry after FAILED raises it
+    attempt_at: datetime | None = None  # database clock: when that attempt was first committed
+    retried_by: str | None = None  # the person who asked to pay it again: may not decide it
+
+
+# What a transition may change of a request. Everything else is as it was filed, for good.
+CHANGEABLE = frozenset(
+    {
+        "status",
+        "version",
+        "round",
+        "approved_until",
+        "amount_minor",
+        "lines",
+        "reasons",
+        "required_level",
+        "approvals_needed",
+        "fingerprint",
+        "expires_at",
+        "due_at",
+        "escalations",
+        "asked_at",
+        "attempt_no",
+        "attempt_at",
+        "retried_by",
+    }
+)
 
 
 def fingerprint(request: RefundRequest) -> str:
@@ -215,7 +256,7 @@ def fingerprint(request: RefundRequest) -> str:
 
 
 def filing_digest(request: RefundRequest) -> str:
-    """The rest of what is written at filing and never changes: who asked, for whom, until when."""
+    """The rest of what was filed: who asked, for whom, why a person looks, until when."""
     requester = request.requester
     fields = (
         request.quote_id,
@@ -280,8 +321,10 @@ class Attempt:
     currency: str
     status: AttemptStatus
     created_at: datetime
+    sent_at: datetime  # database clock: its age decides whether the key may be sent again
     provider_refund_id: str | None = None
     error_code: str | None = None
+    checked_at: datetime | None = None  # database clock: when the gateway was last asked about it
 
 
 def attempt_key(request_id: str, number: int) -> str:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 def canonical(fields: Sequence[str]) -> bytes:
     """Length-prefixed UTF-8 fields: two different rows never have the same bytes."""
-    parts = []
-    for value in fields:
-        raw = value.encode()
-        parts.append(b"%d:" % len(raw) + raw)
-    return b"".join(parts)
+    text = "".join([f"{len(value)}:{value}" for value in fields])
+    if text.isascii():  # then characters are bytes, as in the digests and ids that most of it is
+        return text.encode()
+    return b"".join(b"%d:%b" % (len(raw), raw) for raw in map(str.encode, fields))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,18 @@
 """Sentences about money, rendered by code in Vietnamese and English; no model writes these."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
+from types import MappingProxyType
 
 from support_agent.domain.money import format_money
-from support_agent.domain.orders import PaymentMethod
+from support_agent.domain.orders import PAID_BY_HAND, PaymentMethod
 from support_agent.domain.policy import Policy
 from support_agent.domain.reasons import Language, Reason, sentence
-from support_agent.domain.refunds import Quote, RefundRequest, RequestStatus
+from support_agent.domain.refunds import OPEN, Quote, RefundRequest, RequestStatus
 from support_agent.domain.runs import StopReason
+
+Accounts = Mapping[str, str]  # bank accounts, masked, by the destination of a quote or request
+NO_ACCOUNTS: Accounts = MappingProxyType({})
 
 METHODS: Mapping[PaymentMethod, tuple[str, str]] = {
     PaymentMethod.CARD: ("thẻ đã thanh toán", "the card that paid"),
@@ -85,6 +89,23 @@ BOOKS_ONLY = (
     "The refund of {amount} for order {order} ({id}) is recorded; the shop will pay it.",
 )
 
+LATE_FAILURE = (
+    (
+        "Khoản hoàn {amount} cho đơn {order} ({id}) đã báo là xong nhưng sau đó ngân hàng hoặc "
+        "cổng thanh toán báo lỗi; nhân viên sẽ liên hệ với bạn."
+    ),
+    (
+        "The refund of {amount} for order {order} ({id}) was reported as done, but the bank or "
+        "provider reported an error afterwards; our staff will contact you."
+    ),
+)
+ACCOUNT = ("tài khoản {account}", "account {account}")
+GOES_TO = (" Nơi nhận tiền: {parts}.", " It goes to {parts}.")
+DEDUCTION = (
+    " Số tiền này đã trừ {amount} ưu đãi, vì phần giữ lại không còn đủ điều kiện khuyến mãi.",
+    " {amount} of the promotion was taken off, because what is kept no longer earns it.",
+)
+
 # Said when a run ends without an answer: polite, and true.
 STOP_SENTENCES: Mapping[StopReason, tuple[str, str]] = {
     StopReason.HANDED_OFF: (
@@ -144,34 +165,94 @@ def amounts_note(language: Language, *, nothing_filed: bool) -> str:
     return " ".join(pick(part, language) for part in parts)
 
 
-def quote_sentence(quote: Quote, language: Language, zone: tzinfo) -> str:
-    """The offer as the customer sees it, with what a yes will do."""
-    amount = format_money(quote.amount_minor, quote.currency)
-    until = quote.expires_at.astimezone(zone).strftime("%H:%M %d/%m/%Y")
-    where = pick(METHODS[quote.method], language)
+def offer_sentence(
+    quotes: Sequence[Quote], language: Language, zone: tzinfo, accounts: Accounts = NO_ACCOUNTS
+) -> str:
+    """The quotes of one group as the customer sees them: one offer, and what a yes will do."""
+    first = quotes[0]
+    amount = format_money(sum(quote.amount_minor for quote in quotes), first.currency)
+    until = first.expires_at.astimezone(zone).strftime("%H:%M %d/%m/%Y")
+    where = _parts(quotes, language, accounts)
+    lost = sum(quote.deduction_minor for quote in quotes)
+    deducted = pick(DEDUCTION, language).format(amount=format_money(lost, first.currency))
     if language == "vi":
-        person = " Khoản này cần nhân viên duyệt." if quote.needs_person else ""
+        person = " Khoản này cần nhân viên duyệt." if first.needs_person else ""
         return (
-            f"Báo giá {quote.id}: hoàn {amount} cho đơn {quote.order_id} về {where}.{person} "
+            f"Báo giá {first.id}: hoàn {amount} cho đơn {first.order_id} về {where}."
+            f"{deducted if lost else ''}{person} "
             f"Trả lời “đồng ý” để gửi yêu cầu, hoặc “không”. Hiệu lực đến {until}."
         )
-    person = " A person has to approve it." if quote.needs_person else ""
+    person = " A person has to approve it." if first.needs_person else ""
     return (
-        f"Quote {quote.id}: refund {amount} for order {quote.order_id} to {where}.{person} "
+        f"Quote {first.id}: refund {amount} for order {first.order_id} to {where}."
+        f"{deducted if lost else ''}{person} "
         f"Answer “yes” to send the request, or “no”. Valid until {until}."
     )
 
 
-def request_sentence(request: RefundRequest, language: Language, *, books_only: bool) -> str:
+def request_sentence(
+    request: RefundRequest,
+    language: Language,
+    *,
+    books_only: bool,
+    accounts: Accounts = NO_ACCOUNTS,
+) -> str:
     """Amount, status and id of a request, as it stands."""
-    recorded = books_only and request.status is RequestStatus.REFUNDED
-    pair = BOOKS_ONLY if recorded else STATUS_SENTENCES[request.status]
+    return group_sentence((request,), language, books_only=books_only, accounts=accounts)
+
+
+def group_sentence(
+    requests: Sequence[RefundRequest],
+    language: Language,
+    *,
+    books_only: bool,
+    accounts: Accounts = NO_ACCOUNTS,
+) -> str:
+    """The requests of one group: together while they stand alike, else each for itself."""
+    first = requests[0]
+    if any(request.status is not first.status for request in requests):
+        each = (
+            request_sentence(r, language, books_only=books_only, accounts=accounts)
+            for r in requests
+        )
+        return " ".join(each)
+    by_hand = any(request.method in PAID_BY_HAND for request in requests)
+    recorded = books_only and first.status is RequestStatus.REFUNDED and not by_hand
+    pair = BOOKS_ONLY if recorded else STATUS_SENTENCES[first.status]
+    parts = _parts(requests, language, accounts)
+    text = _about(requests, pair, language, destination=parts)
+    if len(requests) == 1 or first.status not in OPEN:
+        return text
+    return text + pick(GOES_TO, language).format(parts=parts)
+
+
+def late_failure_sentence(request: RefundRequest, language: Language) -> str:
+    """Takes back what the customer was told: the refund was called done, and failed after all."""
+    return _about((request,), LATE_FAILURE, language)
+
+
+def _about(
+    requests: Sequence[RefundRequest], pair: tuple[str, str], language: Language, **more: str
+) -> str:
+    first = requests[0]
+    total = sum(request.amount_minor for request in requests)
     return pick(pair, language).format(
-        id=request.id,
-        amount=format_money(request.amount_minor, request.currency),
-        order=request.order_id,
-        destination=pick(METHODS[request.method], language),
+        id=first.id, amount=format_money(total, first.currency), order=first.order_id, **more
     )
+
+
+def _parts(
+    parts: Sequence[Quote] | Sequence[RefundRequest], language: Language, accounts: Accounts
+) -> str:
+    """Where the money goes, and how much of it where it goes to several places."""
+    places = []
+    for part in parts:
+        account = accounts.get(part.destination)
+        pair = ACCOUNT if account else METHODS[part.method]
+        place = pick(pair, language).format(account=account)
+        amount = format_money(part.amount_minor, part.currency)
+        places.append(place if len(parts) == 1 else f"{place} ({amount})")
+    return pick((" và ", " and "), language).join(places)
 
 
 def reason_facts(policy: Policy, currency: str, cumulative_minor: int) -> dict[str, str]:
@@ -207,9 +288,12 @@ def person_reasons(
     cumulative_minor: int,
     language: Language,
 ) -> tuple[str, ...]:
-    """Why a person must look, one sentence a reason."""
+    """Why a person must look, one sentence a reason; none that the amounts of now belie."""
     facts = reason_facts(policy, currency, cumulative_minor)
+    limits = policy.limits.get(currency)
+    above_auto = limits is None or cumulative_minor > limits.auto
     return tuple(
         sentence(reason, language, **(facts | cap_facts(policy, currency, reason)))
         for reason in reasons
+        if above_auto or reason is not Reason.ABOVE_AUTO_LIMIT
     )

@@ -1,18 +1,30 @@
 """Who may approve: adding, limiting, disabling; every change of authority is audited."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from support_agent.domain.audit import AuditEvent
-from support_agent.domain.errors import ApproverNotFound, Conflict, CustomerNotFound
-from support_agent.domain.people import Approver, Principal
+from support_agent.domain.errors import (
+    ApproverDisabled,
+    ApproverNotFound,
+    Conflict,
+    CustomerNotFound,
+    RecordChanged,
+)
+from support_agent.domain.people import Approver, Principal, PrincipalKind
+from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock
 from support_agent.ports.orders import OrderRepository
 from support_agent.ports.storage import Database, Transaction
 from support_agent.services.authority import (
     APPROVER_CHANGED,
+    PERSON_ACCOUNTS,
     TOKEN_SET,
+    accounts_after,
+    accounts_left,
+    as_signed,
     authority_facts,
+    check_approver,
     token_hash,
 )
 
@@ -86,7 +98,11 @@ class Approvers:
             known = tx.people.get(name)
             if known is None:
                 raise ApproverNotFound(name)
-            return self._put(tx, changed(known), by)
+            before = as_signed(tx, known)
+            after = changed(before)
+            if tx.people.put(after) or after != before:
+                record_approver(tx, after, self._clock, by=by)
+            return after
 
         return await self._database.transact(write)
 
@@ -96,14 +112,52 @@ class Approvers:
         return approver
 
 
+def check_acting(tx: Transaction, by: Principal, keys: KeyRing) -> Approver | None:
+    """The approver behind a principal, whose authority stands at this moment; None for others.
+
+    Raises:
+        ApproverNotFound, ApproverDisabled: gone or switched off since they proved who they are.
+        RecordChanged: the row is not what the signed history says, or is another person's now.
+    """
+    if by.kind is not PrincipalKind.APPROVER:
+        return None
+    approver = tx.people.get(by.id)
+    if approver is None:
+        raise ApproverNotFound(by.id)
+    check_approver(tx, approver, keys)
+    if approver.person_id != by.person_id:
+        raise RecordChanged("approver", approver.name)
+    if approver.disabled:
+        raise ApproverDisabled(approver.name)
+    return approver
+
+
 def record_approver(tx: Transaction, approver: Approver, clock: Clock, *, by: Principal) -> None:
-    """The audit event of an approver's authority as it is from now on."""
-    tx.audit.append(
-        AuditEvent(
-            action=APPROVER_CHANGED,
-            actor=by,
-            subject=approver.name,
-            at=clock.now(),
-            data=authority_facts(approver),
-        )
-    )
+    """The audit events of an approver's authority as it is from now on."""
+    record_approvers(tx, (approver,), clock, by=by)
+
+
+def record_approvers(
+    tx: Transaction, approvers: Sequence[Approver], clock: Clock, *, by: Principal
+) -> None:
+    """The same of several; nothing may be locked after it.
+
+    Where a person's accounts are others now it says so, too: all of those are one person.
+    """
+    now = clock.now()
+
+    def tell(action: str, subject: str, data: Mapping[str, str]) -> None:
+        tx.audit.append(AuditEvent(action=action, actor=by, subject=subject, at=now, data=data))
+
+    for approver in approvers:
+        tell(APPROVER_CHANGED, approver.name, authority_facts(approver))
+    tx.audit.hold()  # or of two accounts added at once the second would not know the first
+    for person_id in sorted({approver.person_id for approver in approvers}):
+        theirs = (approver for approver in approvers if approver.person_id == person_id)
+        accounts = accounts_after(tx, person_id, theirs)
+        if accounts is not None:
+            tell(PERSON_ACCOUNTS, person_id, accounts)
+    for approver in approvers:
+        left = accounts_left(tx, approver)
+        if left is not None:
+            tell(PERSON_ACCOUNTS, *left)

@@ -3,22 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from support_agent.domain.approvals import is_signed
-from support_agent.domain.audit import GENESIS, AuditEvent, AuditHead, AuditRow, holds
+from support_agent.domain.approvals import Decision, is_signed
+from support_agent.domain.audit import START, UNPROVED, AuditEvent, AuditHead, AuditRow, holds
 from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.refunds import fingerprint
 from support_agent.domain.signing import KeyRing
-from support_agent.ports.storage import Transaction, Unreadable
+from support_agent.ports.storage import SwitchName, Transaction, Unreadable
+from support_agent.services.audit_index import IndexCheck
 from support_agent.services.authority import (
     APPROVER_CHANGED,
+    PERSON_ACCOUNTS,
     POLICY_ACTIVATED,
     TOKEN_SET,
+    account_facts,
     authority_facts,
     policy_facts,
 )
-from support_agent.services.refunds import agrees
+from support_agent.services.destinations import DESTINATION_ADDED, destination_facts
+from support_agent.services.request_facts import agrees
+from support_agent.services.switches import SWITCH_CHANGED, switch_facts
 
 Facts = Mapping[str, str]
+Fingerprints = Mapping[str, tuple[int, str]]  # the round of a request and its fingerprint in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +47,14 @@ def verify(tx: Transaction, keys: KeyRing, *, anchor: AuditHead | None = None) -
     `anchor` is a head seen earlier (from the log, an export): it must still be in the chain, which
     finds a tail that was cut off.
     """
-    history = _History(last=AuditHead(seq=0, mac=GENESIS))
-    problems = _walk(tx, keys, anchor, history)
+    history = _History(last=START)
+    index = IndexCheck()
+    problems = _walk(tx, keys, anchor, history, index)
     fingerprints = _compare_requests(tx, history, problems)
     _compare_decisions(tx, keys, history, fingerprints, problems)
     _compare_authority(tx, history, problems)
+    _compare_destinations(tx, history, problems)
+    problems += index.problems(tx)
     return AuditReport(
         head=tx.audit.head(),
         events=history.last.seq,
@@ -55,15 +64,18 @@ def verify(tx: Transaction, keys: KeyRing, *, anchor: AuditHead | None = None) -
 
 
 def check_keys(tx: Transaction, keys: KeyRing) -> None:
-    """Pass when the newest event bears our signature.
+    """Pass when the newest event bears our signature and an index.
 
     Writing on with other keys would make a sound history look forged for good.
 
     Raises:
-        ConfigurationError: other keys signed it, or it was changed.
+        ConfigurationError: other keys signed it, it was changed, or no index could be proved.
     """
     newest = tx.audit.newest()
-    if newest is None or holds(keys, newest):
+    if newest is None:
+        return
+    if holds(keys, newest):
+        _check_indexed(newest)
         return
     if not keys.knows(newest.key_id):
         raise ConfigurationError(
@@ -78,32 +90,68 @@ def check_keys(tx: Transaction, keys: KeyRing) -> None:
     )
 
 
+def _check_indexed(newest: AuditRow) -> None:
+    if newest.root is None:
+        raise ConfigurationError(
+            "the history has no index yet, so nothing counts; run: support-agent db upgrade"
+        )
+    if newest.root == UNPROVED:
+        raise ConfigurationError(
+            "the index of the history was changed by something else than this program, so nothing "
+            "counts; run: support-agent audit verify, then support-agent db upgrade, which makes "
+            "the index anew when no event is missing"
+        )
+
+
 @dataclass(slots=True)
 class _History:
     """What the chain says of the present: the newest facts about everything it speaks of."""
 
     last: AuditHead
     requests: dict[str, Facts] = field(default_factory=dict)
+    rounds: dict[tuple[str, str], str] = field(default_factory=dict)  # fingerprints of past ones
     decisions: dict[str, str] = field(default_factory=dict)  # MAC by id
     approvers: dict[str, Facts] = field(default_factory=dict)
+    people: dict[str, Facts] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     policy: Facts | None = None
+    switches: dict[str, Facts] = field(default_factory=dict)
+    destinations: dict[str, Facts] = field(default_factory=dict)
 
     def note(self, event: AuditEvent) -> None:
         data = event.data
         if event.action.startswith("refund."):
+            self._end_round(event.subject, data)
             self.requests[event.subject] = data
         elif event.action == APPROVER_CHANGED:
             self.approvers[event.subject] = data
+        elif event.action == PERSON_ACCOUNTS:
+            self.people[event.subject] = data
         elif event.action == TOKEN_SET:
             self.tokens[event.subject] = data.get("token_hash", "")
         elif event.action == POLICY_ACTIVATED:
             self.policy = data
+        elif event.action == SWITCH_CHANGED:
+            self.switches[event.subject] = data
+        elif event.action == DESTINATION_ADDED:
+            self.destinations[event.subject] = data
         if "decision" in data:
             self.decisions[data["decision"]] = data.get("decision_mac", "")
 
+    def _end_round(self, request_id: str, now: Facts) -> None:
+        before = self.requests.get(request_id, now)
+        if before.get("round") != now.get("round"):
+            past = (request_id, before.get("round", ""))
+            self.rounds[past] = before.get("fingerprint", "")
 
-def _walk(tx: Transaction, keys: KeyRing, anchor: AuditHead | None, history: _History) -> list[str]:
+
+def _walk(
+    tx: Transaction,
+    keys: KeyRing,
+    anchor: AuditHead | None,
+    history: _History,
+    index: IndexCheck,
+) -> list[str]:
     problems: list[str] = []
     anchored = anchor is None or anchor.seq == 0
     for row in tx.audit.rows():
@@ -113,6 +161,7 @@ def _walk(tx: Transaction, keys: KeyRing, anchor: AuditHead | None, history: _Hi
         )
         history.last = AuditHead(seq=row.seq, mac=row.mac)
         history.note(row.event)
+        index.follow(row)
     head = tx.audit.head()
     if head.seq != history.last.seq:
         problems.append(f"the chain has {history.last.seq} events, its head says {head.seq}")
@@ -138,16 +187,16 @@ def _link_problems(row: AuditRow, before: AuditHead, keys: KeyRing) -> list[str]
     return problems
 
 
-def _compare_requests(tx: Transaction, history: _History, problems: list[str]) -> dict[str, str]:
-    """Each request row against the last event about it; the fingerprints of the rows."""
-    fingerprints: dict[str, str] = {}
+def _compare_requests(tx: Transaction, history: _History, problems: list[str]) -> Fingerprints:
+    """Each request row against the last event about it; the rounds and fingerprints of the rows."""
+    fingerprints: dict[str, tuple[int, str]] = {}
     for request in tx.requests.all():
         facts = history.requests.get(request.id)
         if isinstance(request, Unreadable):
-            fingerprints[request.id] = ""
+            fingerprints[request.id] = (0, "")
             problems.append(f"request {request.id!r} cannot be read: its row was changed")
             continue
-        fingerprints[request.id] = fingerprint(request)
+        fingerprints[request.id] = (request.round, fingerprint(request))
         if facts is None:
             problems.append(f"request {request.id!r} has no history")
         elif not agrees(request, facts):
@@ -161,7 +210,7 @@ def _compare_decisions(
     tx: Transaction,
     keys: KeyRing,
     history: _History,
-    fingerprints: Mapping[str, str],
+    fingerprints: Fingerprints,
     problems: list[str],
 ) -> None:
     """Each decision against its signature, its request and the event that it was made by."""
@@ -172,19 +221,51 @@ def _compare_decisions(
             problems.append(f"decision {decision.id!r} is not in the history")
         if not is_signed(decision, keys):
             problems.append(f"decision {decision.id!r} does not bear our signature")
-        elif fingerprints.get(decision.request_id) != decision.fingerprint:
+        elif _bound_in(decision, history, fingerprints) != decision.fingerprint:
             problems.append(f"decision {decision.id!r} is about another state of its request")
     gone = history.decisions.keys() - seen
     problems += [f"decision {missing!r} of the history is gone" for missing in sorted(gone)]
 
 
+def _bound_in(decision: Decision, history: _History, fingerprints: Fingerprints) -> str | None:
+    """The fingerprint of the decision's request in the decision's round."""
+    round_, now = fingerprints.get(decision.request_id, (0, ""))
+    if decision.round == round_:
+        return now
+    return history.rounds.get((decision.request_id, str(decision.round)))
+
+
 def _compare_authority(tx: Transaction, history: _History, problems: list[str]) -> None:
     """Who may let pass how much: approvers and the policy in force, as somebody put them there."""
-    for approver in tx.people.list():
+    approvers = tx.people.list()
+    for approver in approvers:
         changed = history.approvers.pop(approver.name, None) != authority_facts(approver)
         if changed or history.tokens.get(approver.name) != approver.token_hash:
             problems.append(f"approver {approver.name!r} is not what its history says")
     problems += [f"approver {name!r} of the history is gone" for name in sorted(history.approvers)]
+    for person_id, facts in sorted(history.people.items()):
+        if account_facts(one for one in approvers if one.person_id == person_id) != facts:
+            problems.append(f"the accounts of person {person_id!r} are not what history says")
     stored = tx.policies.in_force()
     if (policy_facts(stored) if stored else None) != history.policy:
         problems.append("the policy in force is not the one that was activated last")
+    for name in SwitchName:
+        switch = tx.switches.get(name)
+        if (switch_facts(switch) if switch else None) != history.switches.get(name):
+            problems.append(f"switch {name.value!r} is not what its history says")
+
+
+def _compare_destinations(tx: Transaction, history: _History, problems: list[str]) -> None:
+    """Each account that was added, and of whoever has one, those that nobody added."""
+    for id_, facts in history.destinations.items():
+        found = tx.destinations.get(id_)
+        if found is None:
+            problems.append(f"payout destination {id_!r} of the history is gone")
+        elif destination_facts(found) != facts:
+            problems.append(f"payout destination {id_!r} is not what its history says")
+    for customer_id in sorted({facts["customer"] for facts in history.destinations.values()}):
+        problems += [
+            f"payout destination {account.id!r} has no history"
+            for account in tx.destinations.of_customer(customer_id)
+            if account.id not in history.destinations
+        ]

@@ -1,27 +1,41 @@
-"""What an approver is shown before deciding: computed facts first, the customer's words last."""
+"""What an approver is shown before deciding: computed facts first, others' words last."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from support_agent.domain.approvals import Decision, check_may_decide, check_reach
+from support_agent.domain.approvals import Decision
 from support_agent.domain.assessment import assess
 from support_agent.domain.conversation import Author, Message
-from support_agent.domain.errors import NotAuthorised, RefundRefused
 from support_agent.domain.orders import Order
-from support_agent.domain.people import Approver
 from support_agent.domain.policy import Assessment, OrderBooks, Policy
 from support_agent.domain.refunds import RefundRequest, RequestStatus
-from support_agent.ports.storage import RequestFilter, Transaction
+from support_agent.domain.runs import CallTools
+from support_agent.ports.storage import PayoutDestination, RequestFilter, Transaction
+from support_agent.services.deciding import deciders_of, pending_members
+from support_agent.services.destinations import text_of
+from support_agent.services.refunds import group_of
 from support_agent.services.standing import is_of
 
 MOST_EARLIER = 10
+FILED_BY = "request_refund"  # the tool whose call made the request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What the model did about the request, and why it says it did: untrusted, as it came."""
+
+    tool: str
+    arguments: str
+    thought: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What an approver needs to see: computed facts, and last the customer's own words."""
+    """Computed facts, and last the words of others; nothing in those changes a limit."""
 
     request: RefundRequest
+    group: tuple[RefundRequest, ...]  # the others it is decided with
     order: Order | None
     assessment: Assessment | None
     books: OrderBooks
@@ -29,11 +43,27 @@ class Brief:
     decisions: tuple[Decision, ...]
     earlier: tuple[RefundRequest, ...]  # the customer's other requests
     deciders: tuple[str, ...]  # approvers whose level and limit reach, and who have not decided yet
-    customer_words: tuple[Message, ...]  # untrusted; nothing in them changes a limit
+    account: PayoutDestination | None  # the bank account it goes to; None: back where it came from
+    conversation: tuple[Message, ...]
+    proposals: tuple[Proposal, ...]
 
     @property
     def cumulative_minor(self) -> int:
         return self.books.taken_minor
+
+    @property
+    def destination(self) -> str:
+        """Where the money goes, an account number masked."""
+        return self.account.masked if self.account else self.request.destination
+
+    @property
+    def customer_words(self) -> tuple[Message, ...]:
+        return tuple(m for m in self.conversation if m.author is Author.CUSTOMER)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the customer was asked something and has not written since."""
+        return _waits_for_answer(self.request, self.conversation)
 
 
 def brief_of(
@@ -42,50 +72,73 @@ def brief_of(
     """The facts of a request as they are now; `order` was read before the transaction."""
     if order is not None and not is_of(request, order):
         order = None
-    books = tx.books.of_order(request.order_id)
     without = tx.books.of_order(request.order_id, without_request=request.id)
-    decisions = tx.decisions.of(request.id)
-    mine = RequestFilter(customer_id=request.customer_id)
-    earlier = tx.requests.list(mine, limit=MOST_EARLIER).data
-    decided = {d.person_id for d in decisions if d.round == request.round}
-    known = tx.people.list()
+    group = group_of(tx, request)
     pending = request.status is RequestStatus.PENDING_APPROVAL
     return Brief(
         request=request,
+        group=tuple(member for member in group if member.id != request.id),
         order=order,
         assessment=assess(order, without, policy, now) if order else None,
-        books=books,
+        books=tx.books.of_order(request.order_id),
         policy=policy,
-        decisions=decisions,
-        earlier=tuple(other for other in earlier if other.id != request.id),
-        deciders=tuple(
-            approver.name
-            for approver in known
-            if pending
-            and approver.person_id not in decided
-            and _may(approver, request, policy, books.taken_minor, known)
-        ),
-        customer_words=_customer_words(tx, request),
+        decisions=tx.decisions.of(request.id),
+        earlier=_earlier(tx, request, group),
+        deciders=deciders_of(tx, pending_members(tx, request), policy) if pending else (),
+        account=_account(tx, request),
+        conversation=_conversation(tx, request),
+        proposals=tuple(_proposals(tx, request)),
     )
 
 
-def _may(
-    approver: Approver,
-    request: RefundRequest,
-    policy: Policy,
-    cumulative: int,
-    known: tuple[Approver, ...],
-) -> bool:
-    try:
-        check_may_decide(approver, request, known=known)
-        check_reach(approver, request, policy, cumulative_minor=cumulative)
-    except (NotAuthorised, RefundRefused):
+def held_among(tx: Transaction, requests: Sequence[RefundRequest]) -> frozenset[str]:
+    """Ids of those whose customer was asked something and has not written since."""
+    asked = (request for request in requests if request.asked_at is not None)
+    return frozenset(r.id for r in asked if _waits_for_answer(r, _conversation(tx, r)))
+
+
+def _waits_for_answer(request: RefundRequest, conversation: Sequence[Message]) -> bool:
+    asked = request.asked_at
+    if asked is None or request.status is not RequestStatus.PENDING_APPROVAL:
         return False
-    return True
+    questions = [m.seq for m in conversation if m.author is Author.STAFF and m.at == asked]
+    answers = (m.seq for m in conversation if m.author is Author.CUSTOMER)
+    return not any(seq > max(questions, default=0) for seq in answers)
 
 
-def _customer_words(tx: Transaction, request: RefundRequest) -> tuple[Message, ...]:
+def _earlier(
+    tx: Transaction, request: RefundRequest, group: tuple[RefundRequest, ...]
+) -> tuple[RefundRequest, ...]:
+    mine = RequestFilter(customer_id=request.customer_id)
+    found = tx.requests.list(mine, limit=MOST_EARLIER + len(group)).data
+    ours = {member.id for member in group} | {request.id}
+    return tuple(other for other in found if other.id not in ours)[:MOST_EARLIER]
+
+
+def _account(tx: Transaction, request: RefundRequest) -> PayoutDestination | None:
+    """Found by its digest: an account that was changed by hand is not shown as the one."""
+    accounts = tx.destinations.of_customer(request.customer_id)
+    return next((one for one in accounts if text_of(one) == request.destination), None)
+
+
+def _conversation(tx: Transaction, request: RefundRequest) -> tuple[Message, ...]:
     if request.conversation_id is None:
         return ()
-    messages = tx.conversations.messages(request.conversation_id)
-    return tuple(message for message in messages if message.author is Author.CUSTOMER)
+    return tx.conversations.messages(request.conversation_id)
+
+
+def _proposals(tx: Transaction, request: RefundRequest) -> Iterator[Proposal]:
+    """The calls that quoted and filed it, from the steps of their runs."""
+    quote = tx.quotes.get(request.quote_id)
+    runs = dict.fromkeys((quote.run_id if quote else None, request.run_id))
+    for step in (step for run_id in runs if run_id for step in tx.runs.steps(run_id)):
+        if not isinstance(step.decision, CallTools):
+            continue
+        for recorded in step.calls:
+            call, seen = recorded.call, recorded.observation
+            quoted = seen is not None and request.quote_id in seen.quote_ids
+            filed = call.name == FILED_BY and request.quote_id in call.arguments
+            if quoted or filed:
+                yield Proposal(
+                    tool=call.name, arguments=call.arguments, thought=step.decision.thought
+                )

@@ -1,6 +1,6 @@
 """The last look before money leaves: is the approval ours, and has anything become worse since?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from support_agent.domain.approvals import Choice, Decision, genuine_approvals
 from support_agent.domain.assessment import required_approvals, required_level
@@ -8,13 +8,20 @@ from support_agent.domain.errors import RecordChanged, RefundRefused
 from support_agent.domain.orders import PAID_BY_HAND, Order
 from support_agent.domain.policy import OrderBooks, Policy, Verdict
 from support_agent.domain.reasons import Reason
-from support_agent.domain.refunds import RefundRequest, RequestStatus
+from support_agent.domain.refunds import (
+    Attempt,
+    AttemptStatus,
+    RefundRequest,
+    RequestStatus,
+    attempt_key,
+)
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock
 from support_agent.ports.payments import PaymentGateway, PaymentState
 from support_agent.ports.storage import RequestFilter, Transaction
 from support_agent.services.authority import check_approver
-from support_agent.services.outcomes import UNSETTLED
+from support_agent.services.destinations import check as check_destination
+from support_agent.services.outcomes import UNSETTLED, is_attempt_of
 from support_agent.services.policies import PoliciesInForce
 from support_agent.services.refunds import posting_of
 from support_agent.services.standing import Objection, is_tampered, judge_again
@@ -43,14 +50,53 @@ class Clearance:
 
     def forgery(self, tx: Transaction, request: RefundRequest) -> Reason | None:
         """Why the record cannot be trusted: status alone moves no money."""
+        tried = tx.attempts.of(request.id)
+        if not self._all_failed(request, tried):  # it was set back: a try of it still counts
+            return Reason.RECORD_CHANGED
+        return self._unproved(tx, request)
+
+    def forgery_again(self, tx: Transaction, request: RefundRequest) -> Reason | None:
+        """`forgery` of a request that is being paid: may its live attempt be sent once more?
+
+        It must be, to the byte and to the moment, what the signed row of the request says of it.
+        """
+        tried = tx.attempts.of(request.id)
+        last = tried[-1] if tried else None
+        if (
+            last is None
+            or last.status is AttemptStatus.FAILED
+            or not is_attempt_of(request, last)
+            or last.sent_at != request.attempt_at
+            or not self._all_failed(request, tried[:-1])
+        ):
+            return Reason.RECORD_CHANGED
+        return self._unproved(tx, request)
+
+    def _unproved(self, tx: Transaction, request: RefundRequest) -> Reason | None:
         reserved = tx.books.holds(posting_of(request, request.created_at))
         if not reserved or is_tampered(tx, request, self._keys):
             return Reason.RECORD_CHANGED
-        if tx.attempts.of(request.id):  # what was tried is not approved any more: it was set back
+        try:
+            check_destination(tx, request.destination, self._keys)
+        except RecordChanged:
             return Reason.RECORD_CHANGED
         if len(self._approvals(tx, request)) < max(1, request.approvals_needed):
             return Reason.DECISION_NOT_GENUINE
         return None
+
+    def _all_failed(self, request: RefundRequest, tried: Sequence[Attempt]) -> bool:
+        """Whether these are all tries before the one that is due, and each is known to be failed.
+
+        What is paid by hand leaves no attempt, so there some may be missing.
+        """
+        numbers = [attempt.number for attempt in tried]
+        due = list(range(1, request.attempt_no))
+        complete = set(numbers) <= set(due) if self.by_hand(request) else numbers == due
+        return complete and all(
+            attempt.status is AttemptStatus.FAILED
+            and attempt.key == attempt_key(request.id, attempt.number)
+            for attempt in tried
+        )
 
     def objection(
         self,
@@ -94,12 +140,10 @@ class Clearance:
             return Objection(reason=Reason.PAYMENT_FROZEN)
         if state.disputed:
             return Objection(reason=Reason.DISPUTED)
-        settled = sum(
-            payment.refunded_minor
-            for payment in books.payments
-            if payment.payment_id == request.payment_id
-        )
-        if state.refunded_minor > settled + sent:
+        ours = [p for p in books.payments if p.payment_id == request.payment_id]
+        if state.charged_back_minor > sum(payment.charged_back_minor for payment in ours):
+            return Objection(reason=Reason.DISPUTED)
+        if state.refunded_minor > sum(payment.refunded_minor for payment in ours) + sent:
             return Objection(reason=Reason.PAYMENT_FROZEN)
         return None
 

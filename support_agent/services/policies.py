@@ -1,6 +1,7 @@
 """The policy in force: read from the database, parsed once, never from a file."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from support_agent.domain.audit import AuditEvent
@@ -78,6 +79,19 @@ class PoliciesInForce:
             )
 
 
+def check_valid_from(policy: Policy, now: datetime) -> None:
+    """Pass when the policy's first day has come.
+
+    Raises:
+        ConfigurationError: it has not; names the day.
+    """
+    if policy.valid_from > now:
+        raise ConfigurationError(
+            f"policy {policy.id!r} version {policy.version} is valid from "
+            f"{policy.valid_from.isoformat()}; put it in force then, or give it an earlier date"
+        )
+
+
 def activate(
     tx: Transaction,
     *,
@@ -89,6 +103,8 @@ def activate(
 ) -> bool:
     """Put a policy in force; False when it is already. Audited.
 
+    Whoever holds the host may: `PolicyActivation` is the door that asks for a second person.
+
     Raises:
         ConfigurationError: a known version with other contents, or one that is not valid yet.
     """
@@ -97,11 +113,7 @@ def activate(
     if current is not None and (current.id, current.version) == (policy.id, policy.version):
         return False
     now = clock.now()
-    if policy.valid_from > now:
-        raise ConfigurationError(
-            f"policy {policy.id!r} version {policy.version} is valid from "
-            f"{policy.valid_from.isoformat()}; put it in force then, or give it an earlier date"
-        )
+    check_valid_from(policy, now)
     stored = StoredPolicy(
         id=policy.id,
         version=policy.version,

@@ -1,15 +1,14 @@
-"""The life of a refund request. `transition` alone writes its status, ledger, audit and outbox."""
+"""The life of refund requests. `move_group` alone writes status, ledger, audit and outbox."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 
 import structlog
 
-from support_agent.domain.approvals import Decision
 from support_agent.domain.audit import AuditEvent
-from support_agent.domain.conversation import Author
 from support_agent.domain.errors import (
     AlreadyDecided,
     IllegalTransition,
@@ -18,31 +17,27 @@ from support_agent.domain.errors import (
     ReserveMissing,
 )
 from support_agent.domain.people import SYSTEM, Asker, Principal
-from support_agent.domain.reasons import Language, Reason
+from support_agent.domain.reasons import Reason
 from support_agent.domain.refunds import (
+    CHANGEABLE,
     MOVES,
     OPEN,
     LedgerKind,
     RefundRequest,
     RequestStatus,
-    filing_digest,
     fingerprint,
 )
-from support_agent.domain.wording import request_sentence
 from support_agent.ports.clock import Clock
-from support_agent.ports.storage import Database, Posting, Transaction
+from support_agent.ports.storage import Database, Posting, Shortage, Transaction
+from support_agent.services.notices import Notices
 from support_agent.services.order_lookup import foreign_access
+from support_agent.services.request_facts import state_facts
 from support_agent.services.sweeps import PAGE, sweep
 
 log = structlog.get_logger(__name__)
 S = RequestStatus
 NOTHING: Mapping[str, str] = MappingProxyType({})
-
-# The customer hears of these when they happen outside of a turn; the rest is our own bookkeeping.
-TOLD = frozenset(
-    {S.APPROVED, S.REFUNDED, S.REJECTED, S.CANCELLED, S.EXPIRED, S.FAILED, S.IN_DOUBT}
-    | {S.MANUAL_REVIEW, S.PROVIDER_PENDING}
-)
+NO_DATA: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 class RefundLife:
@@ -50,7 +45,7 @@ class RefundLife:
 
     def __init__(self, *, clock: Clock, books_only: bool) -> None:
         self._clock = clock
-        self._books_only = books_only
+        self._notices = Notices(clock=clock, books_only=books_only)
 
     def admit(
         self, tx: Transaction, request: RefundRequest, *, data: Mapping[str, str] = NOTHING
@@ -70,37 +65,91 @@ class RefundLife:
         notify: bool = True,
         approved_until: datetime | None = None,
         next_round: bool = False,
+        changes: Mapping[str, Any] = NOTHING,
+        on_reserved: Callable[[int], Mapping[str, Any]] | None = None,
         data: Mapping[str, str] = NOTHING,
     ) -> RefundRequest:
         """Move the request, with the ledger, audit, outbox and notice that belong to the move.
 
         Balances are taken before the request's row and caps after it, in the order of everyone
         else. A new round voids the decisions of the old one, and what they counted into caps.
+        `changes` are other fields of CHANGEABLE; where they change what a decision is bound to, the
+        round has to change too. `on_reserved` gives more of them for a move that reserves, from the
+        order's cumulative amount as the reserve returned it.
 
         Raises:
             IllegalTransition: the state table does not list it for this actor.
             AlreadyDecided: somebody else moved the request meanwhile.
         """
-        effect = self._check_move(request.id, request.status, to, actor)
-        moved = replace(
-            request,
-            status=to,
-            version=request.version + 1,
-            round=request.round + 1 if next_round else request.round,
+        (moved,) = self.move_group(
+            tx,
+            (request,),
+            to,
+            actor=actor,
+            notify=notify,
             approved_until=approved_until,
+            next_round=next_round,
+            changes=changes,
+            on_reserved=on_reserved,
+            data={request.id: data},
         )
-        self._book(tx, request, effect)
-        if not tx.requests.move(request, to, round=moved.round, approved_until=approved_until):
-            raise moved_meanwhile(tx, request.id)
-        if next_round or effect is LedgerKind.RELEASE:
-            tx.books.give_back_caps(posting_of(request, self._clock.now()))
-        self._record(tx, moved, f"refund.{to.lower()}", actor, data)
-        if notify and to in TOLD:
-            self._tell(tx, moved)
         return moved
+
+    def move_group(
+        self,
+        tx: Transaction,
+        requests: Sequence[RefundRequest],
+        to: RequestStatus,
+        *,
+        actor: Principal,
+        notify: bool = True,
+        approved_until: datetime | None = None,
+        next_round: bool = False,
+        changes: Mapping[str, Any] = NOTHING,
+        on_reserved: Callable[[int], Mapping[str, Any]] | None = None,
+        data: Mapping[str, Mapping[str, str]] = NO_DATA,
+    ) -> tuple[RefundRequest, ...]:
+        """`transition` of requests of one group, all or none, with one notice about all of them.
+
+        Balances of all come first, then the rows of all, then the caps: in any other order two
+        groups could wait for one another. What changes is the same for all, `data` is by request.
+
+        Raises:
+            IllegalTransition, AlreadyDecided: as `transition`, for any of them.
+        """
+        after: list[RefundRequest] = []
+        releases = next_round
+        for request in requests:
+            effect = self._check_move(request.id, request.status, to, actor)
+            releases = releases or effect is LedgerKind.RELEASE
+            moved = _changed(
+                request,
+                changes,
+                status=to,
+                version=request.version + 1,
+                round=request.round + 1 if next_round else request.round,
+                approved_until=approved_until,
+            )
+            cumulative = self._book(tx, request, moved, effect)
+            if on_reserved is not None and cumulative is not None:
+                moved = _changed(moved, on_reserved(cumulative))
+            after.append(moved)
+        for request, moved in zip(requests, after, strict=True):
+            if not tx.requests.move(request, moved):
+                raise moved_meanwhile(tx, request.id)
+        for request in requests if releases else ():
+            tx.books.give_back_caps(posting_of(request, self._clock.now()))
+        for moved in after:
+            facts = data.get(moved.id, NOTHING)
+            self._record(tx, moved, f"refund.{to.lower()}", actor, facts)
+        if notify:
+            self._notices.tell(tx, requests, after)
+        return tuple(after)
 
     def cancel(self, tx: Transaction, request_id: str, asker: Asker) -> RefundRequest:
         """The customer takes a request back, before any attempt to pay it exists.
+
+        With it goes what it was filed with: nothing of the group may be on its way.
 
         Raises:
             RequestNotFound: unknown, or another customer's.
@@ -121,11 +170,15 @@ class RefundLife:
     def _cancel(
         self, tx: Transaction, request: RefundRequest, actor: Principal, *, notify: bool
     ) -> RefundRequest:
-        if request.status not in OPEN:
+        still_open = [member for member in group_of(tx, request) if member.status in OPEN]
+        if not still_open:
             raise moved_meanwhile(tx, request.id)
-        if (request.status, S.CANCELLED) not in MOVES or tx.attempts.live(request.id) is not None:
-            raise RefundRefused(Reason.ALREADY_PAYING)
-        return self.transition(tx, request, S.CANCELLED, actor=actor, notify=notify)
+        for member in still_open:
+            movable = (member.status, S.CANCELLED) in MOVES
+            if not movable or tx.attempts.live(member.id) is not None:
+                raise RefundRefused(Reason.ALREADY_PAYING)
+        self.move_group(tx, still_open, S.CANCELLED, actor=actor, notify=notify)
+        return stored_request(tx, request.id)
 
     def owned(self, tx: Transaction, request_id: str, asker: Asker) -> RefundRequest:
         """The asker's request; another customer's answers exactly like a missing one."""
@@ -137,27 +190,37 @@ class RefundLife:
     async def expire_due(self, database: Database) -> tuple[RefundRequest, ...]:
         """Void what waited too long; expiry means no.
 
-        Each in a transaction of its own: together they would take rows of many orders and
+        Each group in a transaction of its own: together they would take rows of many orders and
         conversations, in no order that others could keep.
         """
         now = self._clock.now()
+        done: dict[str, RefundRequest] = {}
 
         async def expire(request_id: str) -> RefundRequest | None:
-            return await database.transact(lambda tx: self._expire(tx, request_id))
+            if request_id not in done:  # not with another of its group
+                expired = await database.transact(lambda tx: self._expire(tx, request_id))
+                done.update({request.id: request for request in expired})
+            return done.get(request_id)
 
         return await sweep(
             database, lambda tx, last: tx.requests.expired(now, limit=PAGE, after=last), expire
         )
 
-    def _expire(self, tx: Transaction, request_id: str) -> RefundRequest | None:
+    def _expire(self, tx: Transaction, request_id: str) -> tuple[RefundRequest, ...]:
         """A row somebody changed by hand stays as it is, for `refunds check`."""
-        request = stored_request(tx, request_id)
-        if not _is_late(request, self._clock.now()):  # decided since it was listed
-            return None
-        if not tx.books.holds(posting_of(request, request.created_at)):
-            log.error("refund.reserve_missing", refund_id=request.id)
-            return None
-        return self.transition(tx, request, S.EXPIRED, actor=SYSTEM)
+        now = self._clock.now()
+        late = [
+            member
+            for member in group_of(tx, stored_request(tx, request_id))
+            if _is_late(member, now) and tx.attempts.live(member.id) is None
+        ]
+        for member in late:
+            if not tx.books.holds(posting_of(member, member.created_at)):
+                log.error("refund.reserve_missing", refund_id=member.id)
+                return ()
+        if request_id not in {member.id for member in late}:  # decided since it was listed
+            return ()
+        return self.move_group(tx, late, S.EXPIRED, actor=SYSTEM)
 
     def _check_move(
         self,
@@ -171,18 +234,31 @@ class RefundLife:
             raise IllegalTransition(request_id, current=current or "not filed", wanted=to)
         return move.effect
 
-    def _book(self, tx: Transaction, request: RefundRequest, effect: LedgerKind | None) -> None:
+    def _book(
+        self,
+        tx: Transaction,
+        request: RefundRequest,
+        moved: RefundRequest,
+        effect: LedgerKind | None,
+    ) -> int | None:
+        """Post what the move does; the order's cumulative amount when it reserves."""
         posting = posting_of(request, self._clock.now())
         try:
-            if effect is LedgerKind.RELEASE:
-                tx.books.release(posting)
-            elif effect is LedgerKind.SETTLE:
-                tx.books.settle(posting)
+            match effect:
+                case LedgerKind.RELEASE:
+                    tx.books.release(posting)
+                case LedgerKind.SETTLE | LedgerKind.MANUAL:
+                    tx.books.settle(posting, by_hand=effect is LedgerKind.MANUAL)
+                case LedgerKind.REVERSE:
+                    tx.books.reverse(posting)
+                case LedgerKind.RESERVE:
+                    return _reserve_again(tx, request, posting_of(moved, self._clock.now()))
         except ReserveMissing:
             # Of two movers at once the second finds the reserve gone, with the row moved.
             if tx.requests.get(request.id) != request:
                 raise moved_meanwhile(tx, request.id) from None
             raise
+        return None
 
     def _record(
         self,
@@ -200,19 +276,6 @@ class RefundLife:
         body = {"request_id": request.id, "status": request.status, "order_id": request.order_id}
         tx.outbox.add(action, key=f"{request.id}:{request.version}", body=body, at=now)
 
-    def _tell(self, tx: Transaction, request: RefundRequest) -> None:
-        if request.conversation_id is None:
-            return
-        conversation = tx.conversations.get(request.conversation_id)
-        language: Language = conversation.language if conversation else "vi"
-        tx.conversations.append(
-            request.conversation_id,
-            author=Author.NOTICE,
-            text=request_sentence(request, language, books_only=self._books_only),
-            at=self._clock.now(),
-            run_id=None,
-        )
-
 
 def stored_request(tx: Transaction, request_id: str) -> RefundRequest:
     """The request as its row is now.
@@ -226,39 +289,37 @@ def stored_request(tx: Transaction, request_id: str) -> RefundRequest:
     return request
 
 
+def group_of(tx: Transaction, request: RefundRequest) -> tuple[RefundRequest, ...]:
+    """The requests that were filed with it, itself among them, in the order of filing.
+
+    Of another order or customer nothing is one refund with it, whatever a row says.
+    """
+    whose = (request.order_id, request.customer_id)
+    members = tx.requests.of_group(request.group_id)
+    return tuple(m for m in members if (m.order_id, m.customer_id) == whose)
+
+
+def _changed(request: RefundRequest, changes: Mapping[str, Any], **moves: Any) -> RefundRequest:  # noqa: ANN401 - field values
+    unknown = changes.keys() - CHANGEABLE
+    if unknown:
+        raise RuntimeError(f"a request's {sorted(unknown)} never change")
+    moved = replace(request, **{**moves, **changes})
+    return replace(moved, fingerprint=fingerprint(moved))
+
+
+def _reserve_again(tx: Transaction, request: RefundRequest, posting: Posting) -> int:
+    held = tx.books.reserve(posting)
+    if isinstance(held, Shortage):
+        if tx.requests.get(request.id) != request:  # the room went to who retried it first
+            raise moved_meanwhile(tx, request.id)
+        raise RefundRefused(Reason.QUOTE_STALE)
+    return held
+
+
 def _is_late(request: RefundRequest, now: datetime) -> bool:
     until = {S.PENDING_APPROVAL: request.expires_at, S.APPROVED: request.approved_until}
     limit = until.get(request.status)
     return limit is not None and now > limit
-
-
-def agrees(request: RefundRequest, facts: Mapping[str, str]) -> bool:
-    """Whether the row is what an audit event says of it, down to its fingerprint."""
-    told = all(facts.get(key) == value for key, value in state_facts(request).items())
-    return told and request.fingerprint == fingerprint(request)
-
-
-def state_facts(request: RefundRequest) -> dict[str, str]:
-    """What the audit says of a request; `audit verify` compares the newest with the row."""
-    until = request.approved_until
-    return {
-        "status": request.status,
-        "version": str(request.version),
-        "round": str(request.round),
-        "order": request.order_id,
-        "customer": request.customer_id,
-        "amount_minor": str(request.amount_minor),
-        "currency": request.currency,
-        "level": str(request.required_level),
-        "fingerprint": request.fingerprint,
-        "filing": filing_digest(request),
-        "approved_until": until.astimezone(UTC).isoformat() if until else "",
-    }
-
-
-def decision_facts(decision: Decision) -> dict[str, str]:
-    """What the audit says of a decision, so that one that is deleted later is missed."""
-    return {"decision": decision.id, "decision_mac": decision.mac}
 
 
 def posting_of(request: RefundRequest, at: datetime) -> Posting:
@@ -280,8 +341,10 @@ def moved_meanwhile(tx: Transaction, request_id: str) -> AlreadyDecided | Reques
     request = tx.requests.get(request_id)
     if request is None:
         return RequestNotFound(request_id)
-    decisions = tx.decisions.of(request_id)
-    last = decisions[-1] if decisions else None
+    # An approver may have said something before the customer, or time, ended it.
+    by_others = request.status in {S.CANCELLED, S.EXPIRED}
+    decisions = [d for d in tx.decisions.of(request_id) if d.round == request.round]
+    last = decisions[-1] if decisions and not by_others else None
     return AlreadyDecided(
         request_id,
         status=request.status,

@@ -11,7 +11,7 @@ from support_agent.domain.policy import Policy
 from support_agent.ports.clock import Clock
 from support_agent.ports.orders import ShopWriter
 from support_agent.ports.storage import Database, Transaction
-from support_agent.services.approvers import record_approver
+from support_agent.services.approvers import record_approvers
 from support_agent.services.policies import PoliciesInForce, activate
 
 
@@ -28,55 +28,64 @@ class SampleShop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeded:
-    """How many rows the seed changed; all zero when it ran before."""
+    """How many rows the seed changed; all zero when it ran before.
+
+    `policy_kept` is the older version of the sample policy that stays in force: the seed never
+    changes the law that a shop lives under.
+    """
 
     customers: int
     orders: int
     approvers: int
     policy_activated: bool
+    policy_kept: int | None = None
 
 
 class Seeding:
     """Idempotent: a second run changes nothing."""
 
     def __init__(
-        self, *, database: Database, shop: ShopWriter, policies: PoliciesInForce, clock: Clock
+        self,
+        *,
+        database: Database,
+        shop: ShopWriter,
+        policies: PoliciesInForce,
+        clock: Clock,
+        moves_real_money: bool,
     ) -> None:
         self._database = database
         self._shop = shop
         self._policies = policies
         self._clock = clock
+        self._moves_real_money = moves_real_money
 
     async def run(self, sample: SampleShop) -> Seeded:
         """Write the sample shop.
 
         Raises:
-            ConfigurationError: the database is a live one.
+            ConfigurationError: the database is a live one, or the gateway moves real money.
         """
+        if self._moves_real_money:
+            raise ConfigurationError("the gateway's key is live; the sample shop is for demos only")
         if await self._database.read(lambda tx: tx.installation.is_live()):
             raise ConfigurationError("this database is live; the sample shop is for demo ones only")
         customers = await self._shop.put_customers(sample.customers)
         orders = await self._shop.put_orders(sample.orders)
 
-        def rest(tx: Transaction) -> tuple[int, bool]:
-            added = sum(self._approver(tx, approver) for approver in sample.approvers)
-            return added, self._policy(tx, sample)
+        def rest(tx: Transaction) -> tuple[int, bool, int | None]:
+            added = [approver for approver in sample.approvers if _is_added(tx, approver)]
+            activated = self._policy(tx, sample)
+            record_approvers(tx, added, self._clock, by=SYSTEM)
+            return len(added), activated, _older_in_force(tx, sample.policy)
 
-        approvers, activated = await self._database.transact(rest)
+        approvers, activated, kept = await self._database.transact(rest)
         return Seeded(
             customers=customers,
             orders=orders,
             approvers=approvers,
             policy_activated=activated,
+            policy_kept=kept,
         )
-
-    def _approver(self, tx: Transaction, approver: Approver) -> bool:
-        """Add an approver; one that is there keeps what was changed since."""
-        if tx.people.get(approver.name) is not None:
-            return False
-        tx.people.put(approver)
-        record_approver(tx, approver, self._clock, by=SYSTEM)
-        return True
 
     def _policy(self, tx: Transaction, sample: SampleShop) -> bool:
         """Put the sample policy in force only where none is."""
@@ -91,3 +100,14 @@ class Seeding:
             clock=self._clock,
             policies=self._policies,
         )
+
+
+def _is_added(tx: Transaction, approver: Approver) -> bool:
+    """Add an approver; one that is there keeps what was changed since."""
+    return tx.people.get(approver.name) is None and tx.people.put(approver)
+
+
+def _older_in_force(tx: Transaction, policy: Policy) -> int | None:
+    current = tx.policies.in_force()
+    older = current is not None and current.id == policy.id and current.version < policy.version
+    return current.version if current is not None and older else None

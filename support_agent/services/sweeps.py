@@ -1,5 +1,6 @@
 """Going over many requests, oldest first: what cannot move must not keep the others waiting."""
 
+import time
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -13,12 +14,21 @@ PAGE = 100
 # In one call. What does not move stays the oldest and is tried each time, so only this many of
 # them could keep a later one from its turn; a person has been called for each long before.
 MOST_AT_ONCE = 2_000
+LONGEST_S = 300.0  # of one call; the next one takes up what is left
 
 NextIds = Callable[[Transaction, str | None], tuple[str, ...]]  # up to PAGE, filed after an id
 Work = Callable[[str], Awaitable[RefundRequest | None]]  # None: there was nothing to do
+GoingOn = Callable[[], bool]  # asked before each: whether the sweep is still of use
 
 
-async def sweep(database: Database, next_ids: NextIds, work: Work) -> tuple[RefundRequest, ...]:
+def always() -> bool:
+    """Nothing but the end of the list ends this sweep."""
+    return True
+
+
+async def sweep(
+    database: Database, next_ids: NextIds, work: Work, *, going_on: GoingOn = always
+) -> tuple[RefundRequest, ...]:
     """What became of each request, page by page to the end, one after the other.
 
     Raises:
@@ -26,9 +36,13 @@ async def sweep(database: Database, next_ids: NextIds, work: Work) -> tuple[Refu
     """
     done: list[RefundRequest] = []
     last: str | None = None
+    until = time.monotonic() + LONGEST_S
     for _ in range(MOST_AT_ONCE // PAGE):
         ids = await _page(database, next_ids, last)
         for request_id in ids:
+            if not going_on() or time.monotonic() > until:
+                log.warning("sweep.cut_short", next_id=request_id, done=len(done))
+                return tuple(done)
             request = await _attempted(work, request_id)
             if request is not None:
                 done.append(request)

@@ -10,6 +10,7 @@ class RefundTerms:
     """Terms of quoting, filing and deciding."""
 
     quote_valid_for: timedelta
+    decide_within: timedelta  # after it a waiting request is escalated, again and again
     request_waits_for: timedelta  # a person has this long; after it the answer is no
     approved_valid_for: timedelta  # an approval that was not paid by then is void
     consent_implied: bool  # the channel asks its customers itself: nothing is automatic then

@@ -148,6 +148,8 @@ def make_request(request_id: str, **changes: FieldValue) -> RefundRequest:
         round=1,
         created_at=NOW,
         expires_at=NOW + timedelta(days=3),
+        due_at=NOW + timedelta(days=1),
+        filed_minor=250_000,
     )
     request = replace(request, **changes)
     return replace(request, fingerprint=fingerprint(request))
@@ -168,5 +170,6 @@ def make_attempt(request: RefundRequest, number: int = 1, **changes: FieldValue)
         currency=request.currency,
         status=AttemptStatus.CREATED,
         created_at=NOW,
+        sent_at=NOW,
     )
     return replace(attempt, **changes)

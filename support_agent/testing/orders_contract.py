@@ -7,11 +7,13 @@ from types import MappingProxyType
 from support_agent.domain.orders import (
     Address,
     Customer,
+    LineKind,
     Order,
     OrderLine,
     OrderStatus,
     Payment,
     PaymentMethod,
+    Promotion,
 )
 from support_agent.ports.orders import OrderRepository
 from support_agent.testing.contract_check import must
@@ -67,6 +69,8 @@ FULL = Order(
             category="clothing",
             returnable=False,
             delivered_at=date(2026, 10, 1),
+            received_units=2,
+            promotion_minor=6_000,
             variant_id="V-9",
             options=MappingProxyType({"màu": "đỏ", "size": "M"}),
         ),
@@ -78,6 +82,7 @@ FULL = Order(
             discount_minor=0,
             category="hats",
             delivered_at=datetime(2026, 9, 30, 18, 30, 0, 123456, tzinfo=UTC),
+            received_units=0,  # counted, and nothing came back: not the same as not counted
         ),
         OrderLine(
             id="10",
@@ -86,6 +91,15 @@ FULL = Order(
             unit_price_minor=0,
             discount_minor=0,
             category="gifts",
+        ),
+        OrderLine(
+            id="1",
+            name="Phí vận chuyển",
+            quantity=1,
+            unit_price_minor=30_000,
+            discount_minor=0,
+            category="shipping",
+            kind=LineKind.SHIPPING,
         ),
     ),
     payments=(
@@ -112,6 +126,7 @@ FULL = Order(
     delivered_at=date(2026, 10, 2),
     shipping_address=Address(recipient="Khách Mẫu", phone="000", street="1 Phố Mẫu", city="Huế"),
     note="Giao giờ hành chính",
+    promotion=Promotion(id="PROMO-1", threshold_minor=300_000, gift_line_ids=("10",)),
 )
 
 CUSTOMERS: tuple[Customer, ...] = (
@@ -167,7 +182,24 @@ async def order_comes_back_whole(orders: OrderRepository) -> None:
     found = await orders.get(FULL.id)
     must(found == FULL, f"the order is unchanged: {found}")
     delivered = [] if found is None else [type(line.delivered_at) for line in found.lines]
-    must(delivered == [date, datetime, type(None)], "a day stays a day, an instant an instant")
+    must(
+        delivered == [date, datetime, type(None), type(None)],
+        "a day stays a day, an instant an instant",
+    )
+
+
+async def rules_find_what_they_judge_by(orders: OrderRepository) -> None:
+    """Kinds of lines, counted returns and the promotion: a refund is judged by them."""
+    found = await orders.get(FULL.id)
+    lines = {} if found is None else {line.id: line for line in found.lines}
+    must(set(lines) == {"9", "2", "10", "1"}, "all lines are there")
+    kinds = {id_ for id_, line in lines.items() if line.kind is LineKind.SHIPPING}
+    must(kinds == {"1"}, "shipping is told from goods")
+    received = {id_: line.received_units for id_, line in lines.items()}
+    wanted = {"9": 2, "2": 0, "10": None, "1": None}
+    must(received == wanted, f"none received is not the same as not counted: {received}")
+    must(lines["9"].promotion_minor == 6_000, "the promotion's part of the discount is known")
+    must(found is not None and found.promotion == FULL.promotion, "so is the promotion")
 
 
 async def list_is_newest_first(orders: OrderRepository) -> None:
@@ -203,6 +235,7 @@ CHECKS: tuple[Check, ...] = (
     missing_is_none,
     ids_are_exact,
     order_comes_back_whole,
+    rules_find_what_they_judge_by,
     list_is_newest_first,
     money_is_in_minor_units,
     customers_come_back,

@@ -6,7 +6,7 @@ from support_agent.domain.errors import RequestNotFound
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Database, Transaction
 from support_agent.ports.tool import Arguments, CallContext, Effect, ToolOutput, WriteTool
-from support_agent.services.refunds import RefundLife, note_foreign_request
+from support_agent.services.refunds import RefundLife, group_of, note_foreign_request
 from support_agent.tools.arguments import RequestId
 
 
@@ -41,4 +41,5 @@ class CancelRefund(WriteTool[CancelRefundArguments, str]):
     def apply(self, tx: Transaction, prepared: str, context: CallContext) -> ToolOutput:
         request = self._life.cancel(tx, prepared, context.asker)
         content = {"request_id": request.id, "status": request.status.value}
-        return ToolOutput(content=content, request_ids=(request.id,))
+        together = tuple(member.id for member in group_of(tx, request))
+        return ToolOutput(content=content, request_ids=together)

@@ -11,6 +11,7 @@ from support_agent.domain.allocation import Wish
 from support_agent.domain.errors import InvalidArguments
 from support_agent.domain.money import MAX_MINOR
 from support_agent.domain.orders import Order
+from support_agent.domain.reasons import sentence
 from support_agent.ports.storage import Transaction
 from support_agent.ports.tool import Arguments, CallContext, Effect, ToolOutput, WriteTool
 from support_agent.services.order_lookup import OrderLookup
@@ -53,8 +54,8 @@ class QuoteRefund(WriteTool[QuoteRefundArguments, Prepared]):
         "Compute the exact refund of an order and offer it to the customer (báo giá hoàn tiền). "
         "Use it when the customer wants money back; without amount and lines it is all that can be "
         "refunded. Returns quote_id, amount, and whether a person must approve. The offer itself "
-        "is shown by the shop's code: ask the customer for yes or no and stop. It replaces any "
-        "earlier quote."
+        "is shown by the shop's code: ask the customer for yes or no and stop. Over several "
+        "payments it is still one offer with one quote_id. It replaces any earlier quote."
     )
     effect: ClassVar[Effect] = Effect.WRITE
     arguments = QuoteRefundArguments
@@ -69,18 +70,31 @@ class QuoteRefund(WriteTool[QuoteRefundArguments, Prepared]):
         return Prepared(order=order, wish=_wish(arguments))
 
     def apply(self, tx: Transaction, prepared: Prepared, context: CallContext) -> ToolOutput:
-        quote = self._quotes.make(tx, order=prepared.order, wish=prepared.wish, asker=context.asker)
-        content = {
-            "quote_id": quote.id,
-            "order_id": quote.order_id,
-            "amount": quote.amount_minor,
-            "currency": quote.currency,
-            "destination": quote.method.value,
-            "needs_person": quote.needs_person,
-            "required_level": quote.required_level,
-            "expires_at": quote.expires_at.astimezone(self._zone).isoformat(timespec="minutes"),
+        group, offer = self._quotes.make(
+            tx, order=prepared.order, wish=prepared.wish, asker=context.asker
+        )
+        first = group[0]
+        content: dict[str, Any] = {
+            "quote_id": first.id,
+            "order_id": first.order_id,
+            "amount": offer.amount_minor,
+            "currency": first.currency,
+            "destination": first.method.value,
+            "needs_person": first.needs_person,
+            "required_level": first.required_level,
+            "expires_at": first.expires_at.astimezone(self._zone).isoformat(timespec="minutes"),
         }
-        return ToolOutput(content=content, quote_ids=(quote.id,))
+        if len(group) > 1:
+            del content["destination"]
+            content["parts"] = [
+                {"amount": quote.amount_minor, "destination": quote.method.value} for quote in group
+            ]
+        if offer.deduction_minor:
+            content["deduction"] = offer.deduction_minor
+        if offer.notes:
+            facts = offer.assessment.facts
+            content["notes"] = [sentence(note, context.language, **facts) for note in offer.notes]
+        return ToolOutput(content=content, quote_ids=tuple(quote.id for quote in group))
 
     def headline(self, content: Mapping[str, Any]) -> str:
         return ", ".join(f"{key}={content[key]}" for key in ("quote_id", "amount", "needs_person"))

@@ -32,8 +32,9 @@ class RequestRefund(WriteTool[RequestRefundArguments, Prepared]):
     description: ClassVar[str] = (
         "File the refund of a quote (gửi yêu cầu hoàn tiền). Use it only after the customer "
         "answered the quote with a yes. Takes the quote_id and nothing else. Returns request_id "
-        "and status; the shop's code tells the customer amount and status. The same quote again "
-        "returns the same request."
+        "and status; the shop's code tells the customer amount and status. Over several payments "
+        "it is one request a payment, handled as one. The same quote again returns the same "
+        "request."
     )
     effect: ClassVar[Effect] = Effect.MONEY
     arguments = RequestRefundArguments
@@ -57,23 +58,34 @@ class RequestRefund(WriteTool[RequestRefundArguments, Prepared]):
         return Prepared(quote_id=quote.id, order=order)
 
     def apply(self, tx: Transaction, prepared: Prepared, context: CallContext) -> ToolOutput:
-        request = self._filing.file(
+        requests = self._filing.file(
             tx, quote_id=prepared.quote_id, order=prepared.order, asker=context.asker
         )
-        content = {
-            "request_id": request.id,
-            "order_id": request.order_id,
-            "status": request.status.value,
-            "amount": request.amount_minor,
-            "currency": request.currency,
-            "needs_person": request.status is RequestStatus.PENDING_APPROVAL,
+        first = requests[0]
+        content: dict[str, Any] = {
+            "request_id": first.id,
+            "order_id": first.order_id,
+            "status": first.status.value,
+            "amount": sum(request.amount_minor for request in requests),
+            "currency": first.currency,
+            "needs_person": first.status is RequestStatus.PENDING_APPROVAL,
         }
-        return ToolOutput(content=content, request_ids=(request.id,))
+        if len(requests) > 1:
+            content["parts"] = [
+                {
+                    "request_id": request.id,
+                    "amount": request.amount_minor,
+                    "destination": request.method.value,
+                    "status": request.status.value,
+                }
+                for request in requests
+            ]
+        return ToolOutput(content=content, request_ids=tuple(r.id for r in requests))
 
     async def after_commit(self, output: ToolOutput, context: CallContext) -> None:
         """What was approved automatically is paid at once; the answer states what came of it."""
-        if output.content["status"] == RequestStatus.APPROVED:
-            await self._payouts.pay(str(output.content["request_id"]), notify=False)
+        if output.request_ids:  # all of one group: one that cannot be tried keeps no other back
+            await self._payouts.pay_group(output.request_ids[0], notify=False)
 
     def headline(self, content: Mapping[str, Any]) -> str:
         return ", ".join(f"{key}={content[key]}" for key in ("request_id", "status", "amount"))

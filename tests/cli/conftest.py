@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import os
+import pty
 import sqlite3
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,7 @@ import structlog
 from typer.testing import CliRunner, Result
 
 from support_agent.cli.app import app
+from tests.cli.terminal import AT_A_TERMINAL, PATIENCE_S, Seat
 from tests.kit import KEYS, open_shop
 
 
@@ -101,3 +105,30 @@ def scripted(environment, tmp_path: Path):
         environment(MODEL__KIND="scripted", MODEL__SCRIPT=str(script))
 
     return play
+
+
+@pytest.fixture
+def sit_down(tmp_path: Path) -> Iterator[Callable[..., Seat]]:
+    """Starts a command under a terminal of its own."""
+    started: list[tuple[int, subprocess.Popen[bytes]]] = []
+
+    def start(*words: str, env: Mapping[str, str]) -> Seat:
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            (*AT_A_TERMINAL, *words),
+            env=dict(env),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=tmp_path,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        started.append((ours, process))
+        return Seat(ours, process)
+
+    yield start
+    for terminal, process in started:
+        process.kill()
+        process.wait(PATIENCE_S)
+        os.close(terminal)

@@ -21,10 +21,15 @@ def test_the_queue_shows_what_waits_and_nothing_else(cli):
         "approvals_needed": 1,
         "created_at": "2026-10-13T02:00:00Z",
         "expires_at": "2026-10-16T02:00:00Z",
+        "due_at": "2026-10-14T02:00:00Z",
+        "escalations": 0,
+        "asked_at": None,
+        "held": False,
     }
-    header, line = cli("approvals", "list").stdout.splitlines()
-    assert header.split() == ["ID", "ORDER", "CUSTOMER", "AMOUNT", "LEVEL", "AGE", "VERSION"]
-    assert line.split() == [waiting, "A100", "C001", "250.000", "₫", "1", "0m", "1"]
+    header, line = cli("approvals", "list", "--lang", "en").stdout.splitlines()
+    titles = ["ID", "ORDER", "CUSTOMER", "AMOUNT", "LEVEL", "AGE", "DUE", "STATE", "VERSION"]
+    assert header.split() == titles
+    assert line.split()[1:] == ["A100", "C001", "250.000", "₫", "1", "0m", "in", "24h", "-", "1"]
 
 
 def test_the_queue_is_paged_by_cursor(cli):
@@ -40,18 +45,19 @@ def test_the_queue_is_paged_by_cursor(cli):
 
 
 def test_an_empty_queue_says_so(cli):
-    assert cli("approvals", "list").stdout == "nothing waits for a person\n"
+    assert cli("approvals", "list").stdout == "không có gì chờ duyệt\n"
+    assert cli("approvals", "list", "--lang", "en").stdout == "nothing waits for a person\n"
     assert cli.json("approvals", "list") == {"data": [], "has_more": False, "next_cursor": None}
 
 
 def test_the_brief_gives_facts_first_and_foreign_words_last(cli):
     request = cli.filed("A100")
 
-    shown = cli("approvals", "show", request).stdout
+    shown = cli("approvals", "show", request, "--lang", "en").stdout
 
     facts, foreign = shown.split("written by others")
     assert "day 12 of 30, last day 2026-10-31" in facts
-    assert "vượt mức tự động 200.000\u00a0₫" in facts
+    assert "above the automatic 200.000\u00a0₫" in facts
     assert "may decide    lan, minh, huong, tuan" in facts
     assert "đồng ý" not in facts
     assert "  | customer, 2026-10-13 09:00: đồng ý" in foreign.splitlines()
@@ -74,7 +80,9 @@ def test_the_brief_as_json_keeps_foreign_words_apart(cli):
 def test_an_approval_is_paid_at_once_and_shows_how_it_was_proved(cli):
     request = cli.filed("A100")
 
-    first, second = cli("approvals", "approve", request, "--as", "lan").stdout.splitlines()
+    first, second = cli(
+        "approvals", "approve", request, "--expect", "1", "--as", "lan"
+    ).stdout.splitlines()
 
     assert first == f"approved by lan (proof: asserted): request {request} is REFUNDED"
     assert second == "250.000\u00a0₫ for order A100 of customer C001"
@@ -83,20 +91,22 @@ def test_an_approval_is_paid_at_once_and_shows_how_it_was_proved(cli):
 
 def test_a_second_approval_is_a_conflict_that_names_the_first(cli):
     request = cli.filed("A100")
-    cli("approvals", "approve", request, "--as", "lan")
+    cli("approvals", "approve", request, "--expect", "1", "--as", "lan")
 
-    error = cli.error("approvals", "approve", request, "--as", "huong", code=5)
+    error = cli.error("approvals", "approve", request, "--expect", "1", "--as", "huong", code=5)
 
     assert error["code"] == "ALREADY_DECIDED"
     assert (error["by"], error["at"]) == ("lan", "2026-10-13T02:00:00Z")
-    told = cli("approvals", "approve", request, "--as", "huong", code=5).stderr
+    told = cli("approvals", "approve", request, "--expect", "1", "--as", "huong", code=5).stderr
     assert "decided by lan at 2026-10-13 09:00\n" in told  # the shop's clock
 
 
 def test_a_rejection_releases_the_amount_and_keeps_the_note(cli):
     request = cli.filed("A100")
 
-    decided = cli.json("approvals", "reject", request, "--as", "lan", "--note", "đã mặc")
+    decided = cli.json(
+        "approvals", "reject", request, "--expect", "1", "--as", "lan", "--note", "đã mặc"
+    )
 
     assert (decided["status"], decided["decision"], decided["by"]) == ("REJECTED", "reject", "lan")
     assert cli.json("refunds", "show", request)["decisions"][0]["note"] == "đã mặc"
@@ -106,13 +116,18 @@ def test_a_rejection_releases_the_amount_and_keeps_the_note(cli):
 def test_four_eyes_need_a_second_person(cli):
     request = cli.filed("A303", customer="C003")
 
-    first = cli("approvals", "approve", request, "--as", "huong").stdout
+    first = cli("approvals", "approve", request, "--expect", "1", "--as", "huong").stdout
     assert "is PENDING_APPROVAL" in first
     assert "2 persons must approve: another approver is needed" in first
     assert cli.json("approvals", "show", request)["may_decide"] == ["tuan"]
 
-    cli("approvals", "approve", request, "--as", "huong", code=5)
-    assert cli.json("approvals", "approve", request, "--as", "tuan")["status"] == "REFUNDED"
+    error = cli.error("approvals", "approve", request, "--expect", "1", "--as", "huong", code=5)
+    assert (error["code"], error["by"]) == ("SECOND_PERSON_NEEDED", "huong")
+    assert "another person with enough authority has to decide" in error["message"]
+    assert (
+        cli.json("approvals", "approve", request, "--expect", "1", "--as", "tuan")["status"]
+        == "REFUNDED"
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +143,10 @@ def test_four_eyes_need_a_second_person(cli):
 def test_who_may_not_decide_changes_nothing(cli, order, customer, options, code, error):
     request = cli.filed(order, customer=customer)
 
-    assert cli.error("approvals", "approve", request, *options, code=code)["code"] == error
+    assert (
+        cli.error("approvals", "approve", request, "--expect", "1", *options, code=code)["code"]
+        == error
+    )
 
     assert cli.json("refunds", "show", request)["status"] == "PENDING_APPROVAL"
     assert cli.json("refunds", "show", request)["decisions"] == []
@@ -139,14 +157,14 @@ def test_the_operator_of_a_request_may_not_approve_it(cli):
     quoted = cli.json("ask", "hoàn tiền đơn A100", *talk)["conversation_id"]
     [request] = cli.json("ask", "đồng ý", *talk, "--conversation", quoted)["pending_approvals"]
 
-    assert cli.error("approvals", "approve", request, "--as", "lan", code=1)["code"] == (
-        "SELF_APPROVAL"
-    )
+    assert cli.error("approvals", "approve", request, "--expect", "1", "--as", "lan", code=1)[
+        "code"
+    ] == ("SELF_APPROVAL")
 
 
 @pytest.mark.parametrize("command", ["show", "approve", "reject"])
 def test_an_unknown_request_is_not_found(cli, command):
-    options = () if command == "show" else ("--as", "lan")
+    options = () if command == "show" else ("--as", "lan", "--expect", "1")
 
     error = cli.error("approvals", command, "req_unknown", *options, code=4)
 
@@ -157,8 +175,11 @@ def test_an_expired_request_is_a_conflict(cli, environment):
     request = cli.filed("A100")
     environment(CLOCK__NOW="2026-10-20")
 
-    assert cli.error("approvals", "approve", request, "--as", "lan", code=5)["code"] == "EXPIRED"
-    told = cli("approvals", "approve", request, "--as", "lan", code=5).stderr
+    assert (
+        cli.error("approvals", "approve", request, "--expect", "1", "--as", "lan", code=5)["code"]
+        == "EXPIRED"
+    )
+    told = cli("approvals", "approve", request, "--expect", "1", "--as", "lan", code=5).stderr
     assert re.search(r"expired at 2026-10-\d\d 09:00; ", told)
 
 
@@ -175,7 +196,7 @@ def test_a_text_that_is_too_long_or_broken_decides_nothing(cli, option, text, pr
     options = {"as": "lan", "note": "ok"} | {option: text}
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
 
-    error = cli.error("approvals", "approve", request, *words, code=2)
+    error = cli.error("approvals", "approve", request, "--expect", "1", *words, code=2)
 
     assert (error["code"], error["field"]) == ("INVALID_INPUT", option)
     assert problem in error["message"]
@@ -185,7 +206,7 @@ def test_a_text_that_is_too_long_or_broken_decides_nothing(cli, option, text, pr
 def test_a_note_is_kept_composed_and_may_be_as_long_as_the_limit(cli):
     request = cli.filed("A100")
 
-    cli("approvals", "reject", request, "--as", "lan", "--note", "a\u0301" * 1000)
+    cli("approvals", "reject", request, "--expect", "1", "--as", "lan", "--note", "a\u0301" * 1000)
 
     assert cli.json("refunds", "show", request)["decisions"][0]["note"] == "á" * 1000
 
@@ -214,7 +235,9 @@ class TestToken:
     def test_without_a_token_and_a_terminal_nothing_is_asked_and_nothing_decided(self, cli):
         request = cli.filed("A100")
 
-        result = cli("approvals", "approve", request, "--as", "lan", code=1, stdin="guess\n")
+        result = cli(
+            "approvals", "approve", request, "--expect", "1", "--as", "lan", code=1, stdin="guess\n"
+        )
 
         assert result.stdout == ""
         assert "SUPPORT_AGENT_APPROVER_TOKEN" in result.stderr
@@ -227,11 +250,13 @@ class TestToken:
 
         for wrong in (old, "guess", cli("approvers", "token", "huong").stdout.strip()):
             environment(APPROVER_TOKEN=wrong)
-            error = cli.error("approvals", "approve", request, "--as", "lan", code=1)
+            error = cli.error(
+                "approvals", "approve", request, "--expect", "1", "--as", "lan", code=1
+            )
             assert error["code"] == "NOT_PROVED"
 
         environment(APPROVER_TOKEN=new)
-        result = cli("approvals", "approve", request, "--as", "lan")
+        result = cli("approvals", "approve", request, "--expect", "1", "--as", "lan")
         assert "is REFUNDED" in result.stdout
         assert "asserted" not in result.stdout
 
@@ -240,7 +265,7 @@ def test_a_payout_that_cannot_start_does_not_undo_the_approval(cli, environment)
     request = cli.filed("A100")
     environment(PAYMENTS__TIMEOUT_SECONDS="0.000001")
 
-    decided = cli("approvals", "approve", request, "--as", "lan")
+    decided = cli("approvals", "approve", request, "--expect", "1", "--as", "lan")
     assert "is APPROVED" in decided.stdout
     assert "will be tried again by tick" in decided.stdout
 

@@ -1,13 +1,21 @@
 """`db` and `doctor`: making an installation, and being told what is wrong with one."""
 
+import asyncio
 import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from support_agent.adapters.db.database import SqlDatabase
+from support_agent.adapters.keys import parse_keys
+from support_agent.domain.audit import AuditEvent
+from support_agent.resources import resource_dir
+from tests.history import attack, written_before_the_index
 from tests.kit import KEYS
+from tests.old_databases import bring_up, make_old_database
 
 
 @pytest.fixture
@@ -66,9 +74,48 @@ def test_a_second_upgrade_and_a_second_seed_change_nothing(cli):
         "orders": 0,
         "approvers": 0,
         "policy_activated": False,
+        "policy_kept": None,
     }
     assert "already there" in cli("db", "upgrade").stdout
     assert "the policy stays as it is" in cli("db", "seed").stdout
+
+
+def test_a_history_from_before_the_index_is_indexed_by_an_upgrade(cli):
+    """Nothing of it counts before: who may write the database could have hidden its newest event."""
+    keys = parse_keys(KEYS, source="the tests")
+
+    async def chain() -> list[AuditEvent]:
+        database = SqlDatabase(cli.url, keys)
+        try:
+            return await database.read(lambda tx: [row.event for row in tx.audit.rows()])
+        finally:
+            await database.aclose()
+
+    events = asyncio.run(chain())
+    written_before_the_index(cli.url, keys, *events)
+    assert "db upgrade" in cli.error("approvals", "list", code=2)["message"]
+    assert any("db upgrade" in one for one in cli.json("audit", "verify", code=1)["problems"])
+
+    assert cli.json("db", "upgrade")["indexed_events"] == len(events)
+
+    assert cli.json("audit", "verify")["ok"] is True
+    assert cli.json("db", "upgrade")["indexed_events"] is None
+    cli.tamper("DELETE FROM audit_entries")
+    assert f"{len(events) + 1} events" in cli("db", "upgrade").stdout
+    assert cli.json("audit", "verify")["ok"] is True
+
+
+def test_a_broken_history_is_not_indexed(cli):
+    attack(
+        cli.url,
+        sa.text("DELETE FROM audit_entries"),
+        sa.text("DELETE FROM audit_events WHERE seq = 2"),
+    )
+
+    message = cli.error("db", "upgrade", code=2)["message"]
+
+    assert "audit event 2 is missing" in message
+    assert "audit verify" in message
 
 
 def test_what_is_sound_passes_the_check(cli):
@@ -174,7 +221,7 @@ class TestDoctor:
         assert found["ok"] is True
         assert checks["clock"].startswith("fixed at 2026-10-13")
         assert checks["model"] == "offline"
-        assert checks["policy"] == "standard version 1"
+        assert checks["policy"] == "standard version 2"
         assert checks["approvers"] == "4 active, 0 with a token"
         assert checks["schema"].endswith("a demo database")
         assert checks["audit head"] == cli.json("audit", "verify")["head"]
@@ -223,3 +270,21 @@ def test_the_demo_profile_fixes_the_day_and_believes_names(monkeypatch: pytest.M
 
     assert settings.clock.now.isoformat() == "2026-10-13T02:00:00+00:00"
     assert settings.approvals.proof == "asserted"
+
+
+def test_a_seed_beside_an_older_policy_says_how_to_get_the_newer_one(cli, tmp_path, environment):
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    make_old_database(url)
+    asyncio.run(bring_up(url))
+    environment(DATABASE__URL=url)
+
+    seeded = cli.json("db", "seed")
+    assert (seeded["policy_activated"], seeded["policy_kept"]) == (False, 1)
+    said = cli("db", "seed").stdout
+    assert "version 1 of it is in force, the file is newer" in said
+    assert "policies activate data/policies/standard.yaml" in said
+
+    standard = str(resource_dir() / "data" / "policies" / "standard.yaml")
+    cli.json("policies", "activate", standard, "--as", "huong")
+    assert cli.json("policies", "activate", standard, "--as", "tuan")["activated"] is True
+    assert cli.json("db", "seed")["policy_kept"] is None

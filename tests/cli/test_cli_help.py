@@ -5,6 +5,8 @@ from typer.main import get_command
 
 from support_agent.cli.app import app
 
+AT_A_TERMINAL = {"approvals review"}  # there is nobody to read an object
+
 
 def commands() -> dict[str, object]:
     """Every command by its words."""
@@ -24,13 +26,18 @@ def test_these_are_the_commands():
         "chat",
         "doctor",
         "tick",
-        *(f"approvals {word}" for word in ("list", "show", "approve", "reject")),
+        *(f"approvals {word}" for word in ("list", "show", "approve", "reject", "reduce", "ask")),
+        *(f"approvals {word}" for word in ("review", "report")),
         *(f"approvers {word}" for word in ("list", "add", "limit", "disable", "enable", "token")),
         *(f"refunds {word}" for word in ("list", "show", "cancel", "reconcile", "check")),
+        *(f"refunds {word}" for word in ("request", "retry", "resolve")),
+        *(f"destinations {word}" for word in ("add", "list", "show")),
+        *(f"payouts {word}" for word in ("pause", "resume", "status", "unfreeze")),
+        *(f"auto-approval {word}" for word in ("on", "off", "status")),
         *(f"conversations {word}" for word in ("list", "show")),
         *(f"runs {word}" for word in ("list", "show", "resume")),
-        "tasks list",
-        *(f"policies {word}" for word in ("list", "show", "activate")),
+        *(f"tasks {word}" for word in ("list", "done")),
+        *(f"policies {word}" for word in ("list", "show", "check", "activate")),
         "audit verify",
         *(f"db {word}" for word in ("upgrade", "seed", "check")),
     }
@@ -41,7 +48,7 @@ def test_each_command_explains_itself_with_an_example(cli, words):
     shown = cli(*words.split(), "--help").stdout
 
     assert f"  support-agent {words}" in shown.split("Examples:")[1]
-    assert "--json" in shown
+    assert "--json" in shown or words in AT_A_TERMINAL
 
 
 def test_without_a_word_there_is_help(cli):

@@ -142,14 +142,12 @@ class TestExitCodes:
             (errors.RequestNotFound("r"), 4),
             (errors.SelfApproval("lan"), 1),
             (errors.NotProved("x"), 1),
-            (errors.LimitExceeded("x", setting="S"), 1),
             (errors.StaleDecision("r", expected=1, actual=2), 5),
             (errors.ConversationBusy("c"), 5),
             (errors.DatabaseUnavailable("x"), 6),
             (errors.OrdersUnavailable("x"), 6),
             (errors.ModelUnavailable("x"), 6),
             (errors.PaymentOutcomeUnknown("x"), 6),
-            (errors.RunStopped("r", reason="deadline"), 3),
             (errors.ReserveMissing("r", account="a"), 70),
             (errors.SupportAgentError("x"), 70),
             (ValueError("x"), 70),
@@ -236,7 +234,17 @@ class TestHostileData:
             ),
             ("approvals", "list"),
             ("approvals", "show", filled["request"]),
-            ("approvals", "reject", filled["request"], "--as", "lan", "--note", HOSTILE),
+            (
+                "approvals",
+                "reject",
+                filled["request"],
+                "--expect",
+                "1",
+                "--as",
+                "lan",
+                "--note",
+                HOSTILE,
+            ),
             ("approvals", "show", filled["request"]),
             ("refunds", "list"),
             ("refunds", "show", filled["request"]),
@@ -254,9 +262,8 @@ class TestHostileData:
             assert acted_on(result.output) == set(), command
 
     def test_names_of_things_reach_the_approver_as_text_in_the_box(self, cli, filled):
-        facts, foreign = cli("approvals", "show", filled["request"]).stdout.split(
-            "written by others"
-        )
+        shown = cli("approvals", "show", filled["request"], "--lang", "en").stdout
+        facts, foreign = shown.split("written by others")
 
         assert "SALE" not in facts
         assert "[bold red]Áo[/bold red] <b>SALE</b> \\x1b[2J" in foreign
@@ -267,7 +274,7 @@ class TestHostileData:
             (("ask", "a", "--customer", HOSTILE), 4),
             (("ask", "a", "--customer", "C001", "--conversation", HOSTILE), 4),
             (("approvals", "show", HOSTILE), 4),
-            (("approvals", "approve", "x", "--as", HOSTILE_NAME), 4),
+            (("approvals", "approve", "x", "--expect", "1", "--as", HOSTILE_NAME), 4),
             (("runs", "show", HOSTILE), 4),
             (("policies", "activate", HOSTILE), 2),
             (("approvals", "list", "--cursor", HOSTILE), 2),

@@ -1,115 +1,23 @@
 """Real processes: a terminal with Ctrl-C, two at once on a fresh file, and what gets imported."""
 
 import asyncio
-import codecs
-import contextlib
 import json
-import os
-import pty
 import re
-import select
+import shlex
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from support_agent.adapters.db.schema import SCHEMA_REVISION
 from support_agent.domain.people import Principal, PrincipalKind, Proof
-from tests.kit import KEYS, open_shop
-
-COMMAND = (sys.executable, "-c", "from support_agent.cli import main; main()")
-# The first terminal a session opens becomes its own, and Ctrl-C a signal.
-TAKE_TERMINAL = (
-    "import os, signal; os.close(os.open(os.ttyname(0), os.O_RDWR)); "
-    # Whoever starts the tests in the background (nohup, some CI agents) lets them ignore Ctrl-C.
-    "signal.signal(signal.SIGINT, signal.default_int_handler); "
-)
-AT_A_TERMINAL = (sys.executable, "-c", f"{TAKE_TERMINAL}{COMMAND[2]}")
-PATIENCE_S = 60.0
-CTRL_C = b"\x03"
-
-
-def environment_of(url: str, **settings: str) -> Mapping[str, str]:
-    ours = {"DATABASE__URL": url, "SECURITY__KEYS": KEYS, "CLOCK__NOW": "2026-10-13"} | settings
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("SUPPORT_AGENT_")}
-    return clean | {f"SUPPORT_AGENT_{name}": value for name, value in ours.items()}
-
-
-class Seat:
-    """Somebody at a terminal: types, and reads until something appears."""
-
-    def __init__(self, terminal: int, process: subprocess.Popen[bytes]) -> None:
-        self._terminal = terminal
-        self._process = process
-        self.seen = ""
-        self._waited_to = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._terminal, keys)
-
-    def wait_for(self, text: str) -> None:
-        """Read on until `text` appears behind what was waited for before."""
-        give_up = time.monotonic() + PATIENCE_S
-        while (found := self.seen.find(text, self._waited_to)) < 0:
-            assert time.monotonic() < give_up, self.seen
-            self._read()
-        self._waited_to = found + len(text)
-
-    def interrupt(self) -> None:
-        """Press Ctrl-C as a person does: again when nothing happened.
-
-        A signal between the prompt and the read that waits behind it is only seen at the next one.
-        """
-        for _ in range(int(PATIENCE_S)):
-            self.type(CTRL_C)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(1.0)
-                return
-
-    def exit_code(self) -> int:
-        code = self._process.wait(PATIENCE_S)
-        try:
-            while True:
-                self._read()
-        except OSError:  # the other end is closed and everything is read
-            return code
-
-    def _read(self) -> None:
-        if select.select([self._terminal], [], [], 1.0)[0]:
-            chunk = os.read(self._terminal, 65_536)
-            self.seen += self._decoder.decode(chunk)
-
-
-@pytest.fixture
-def sit_down(tmp_path: Path) -> Iterator[Callable[..., Seat]]:
-    """Starts a command under a terminal of its own."""
-    started: list[tuple[int, subprocess.Popen[bytes]]] = []
-
-    def start(*words: str, env: Mapping[str, str]) -> Seat:
-        ours, theirs = pty.openpty()
-        process = subprocess.Popen(  # noqa: S603 - our own command
-            (*AT_A_TERMINAL, *words),
-            env=dict(env),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=tmp_path,
-            start_new_session=True,
-        )
-        os.close(theirs)
-        started.append((ours, process))
-        return Seat(ours, process)
-
-    yield start
-    for terminal, process in started:
-        process.kill()
-        process.wait(PATIENCE_S)
-        os.close(terminal)
+from tests.cli.terminal import COMMAND, CTRL_C, PATIENCE_S, environment_of
+from tests.kit import open_shop
 
 
 def test_ctrl_c_at_the_prompt_leaves_politely_and_keeps_the_state(shop_url, sit_down):
@@ -190,6 +98,25 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(shop_url, words):
         assert query(shop_url, "SELECT status FROM runs") == [("done",)]
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("words", "code"), [("approvals list", 0), ("approvals show req_no", 4), ("tasks list", 0)]
+)
+def test_a_stream_that_was_closed_before_the_start_changes_no_exit_code(
+    shop_url, closed, words, code
+):
+    command = shlex.join(COMMAND)
+    ended = subprocess.run(  # noqa: S602 - only a shell closes streams
+        f"{command} {words} {closed}",
+        shell=True,
+        env=dict(environment_of(shop_url)),
+        check=False,
+        timeout=PATIENCE_S,
+    )
+
+    assert ended.returncode == code
+
+
 def test_a_database_that_is_away_for_a_moment_does_not_end_the_talk(shop_url):
     process = subprocess.Popen(  # noqa: S603 - our own command
         (*COMMAND, "chat", "--customer", "C001"),
@@ -218,7 +145,7 @@ def test_two_processes_at_once_on_a_fresh_file(tmp_path: Path):
     del env["SUPPORT_AGENT_SECURITY__KEYS"]  # the key file is made by either, once
 
     made = at_once(("db", "upgrade"), env, times=2)
-    assert sorted(str(one["from_revision"]) for one in made) == ["0001", "None"]
+    assert sorted(str(one["from_revision"]) for one in made) == [SCHEMA_REVISION, "None"]
 
     at_once(("db", "seed"), env, times=1)
     question = ("ask", "Đơn A100 có được hoàn tiền không?", "--customer", "C001")

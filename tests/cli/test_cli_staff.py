@@ -38,7 +38,10 @@ class TestApprovers:
         assert added["limits"] == {"VND": 1_000_000}
         assert added["customer_ids"] == ["C002"]
         request = cli.filed("A100")
-        assert cli.json("approvals", "approve", request, "--as", "hoa")["status"] == "REFUNDED"
+        assert (
+            cli.json("approvals", "approve", request, "--expect", "1", "--as", "hoa")["status"]
+            == "REFUNDED"
+        )
 
     def test_limits_change_one_currency_and_leave_the_others(self, cli):
         changed = cli.json("approvers", "limit", "huong", "VND=5,000,000")
@@ -49,9 +52,9 @@ class TestApprovers:
         request = cli.filed("A100")
 
         assert "disabled" in cli("approvers", "disable", "lan").stdout
-        cli("approvals", "approve", request, "--as", "lan", code=1)
+        cli("approvals", "approve", request, "--expect", "1", "--as", "lan", code=1)
         assert cli.json("approvers", "enable", "lan")["disabled"] is False
-        cli("approvals", "approve", request, "--as", "lan")
+        cli("approvals", "approve", request, "--expect", "1", "--as", "lan")
 
     def test_every_change_is_audited_once(self, cli):
         before = len(audit_actions(cli))
@@ -170,13 +173,18 @@ class TestTick:
     def test_nothing_to_do_is_done(self, cli):
         lines = cli("tick").stdout.splitlines()
 
-        assert lines[:3] == ["expired: nothing", "paid: nothing", "reconciled: nothing"]
-        assert lines[3].startswith("audit head ")
+        assert lines[:4] == [
+            "expired: nothing",
+            "escalated: nothing",
+            "paid: nothing",
+            "reconciled: nothing",
+        ]
+        assert lines[-1].startswith("audit head ")
 
     def test_what_is_refused_does_not_count_as_paid(self, cli, environment):
         real, forged = cli.filed("A100"), cli.filed("A300", customer="C003")
         environment(PAYMENTS__TIMEOUT_SECONDS="0.000001")
-        cli("approvals", "approve", real, "--as", "lan")
+        cli("approvals", "approve", real, "--expect", "1", "--as", "lan")
         environment(PAYMENTS__TIMEOUT_SECONDS="15")
         cli.tamper("UPDATE refund_requests SET status = 'APPROVED' WHERE order_id = 'A300'")
 
@@ -184,7 +192,7 @@ class TestTick:
         lines = cli("tick").stdout.splitlines()
 
         assert (ticked["paid"], ticked["not_paid"]) == ({"REFUNDED": 1}, {"APPROVED": 1})
-        assert lines[1] == "paid: nothing"
+        assert lines[2] == "paid: nothing"
         assert "not paid (see `tasks list`): 1 APPROVED" in lines
         [task] = cli.json("tasks", "list")["data"]
         assert (task["kind"], task["subject"]) == ("payout_refused", forged)

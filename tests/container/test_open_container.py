@@ -138,7 +138,7 @@ async def test_a_policy_that_was_changed_in_the_database_stops_the_start(shop_ur
 
     error = await start_fails(settings_for(shop_url))
 
-    assert "policy 'standard' version 1 was changed in the database" in str(error)
+    assert "policy 'standard' version 2 was changed in the database" in str(error)
 
 
 async def test_a_stored_policy_that_makes_no_sense_stops_the_start(shop_url):
@@ -146,7 +146,7 @@ async def test_a_stored_policy_that_makes_no_sense_stops_the_start(shop_url):
 
     error = await start_fails(settings_for(shop_url))
 
-    assert "policy 'standard' version 1 in the database cannot be used" in str(error)
+    assert "policy 'standard' version 2 in the database cannot be used" in str(error)
     assert "automatic" in str(error)
 
 
@@ -191,7 +191,7 @@ def changed_sample() -> SampleShop:
 
 
 async def test_a_known_policy_version_with_other_contents_stops_the_seed(shop):
-    with pytest.raises(ConfigurationError, match="'standard' version 1 is known with other"):
+    with pytest.raises(ConfigurationError, match="'standard' version 2 is known with other"):
         await shop.container.seeding().run(changed_sample())
 
     assert (await shop.read(shop.container.policies().current)).window_days == 30

@@ -3,8 +3,10 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -12,40 +14,31 @@ import sqlalchemy as sa
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.db.migrations import upgrade
 from support_agent.adapters.orders.sql import SqlOrders
-from support_agent.adapters.payments.ledger import LedgerGateway
+from support_agent.adapters.payments.ledger import LedgerEvents, LedgerGateway
 from support_agent.domain.errors import (
-    IdempotencyMismatch,
+    EventRefused,
     PaymentDeclined,
     PaymentOutcomeUnknown,
 )
 from support_agent.domain.signing import KeyRing
-from support_agent.ports.payments import (
-    GatewayRefund,
-    GatewayStatus,
-    PaymentGateway,
-    PaymentState,
-    RefundInstruction,
-)
+from support_agent.ports.payments import PaymentGateway
+from support_agent.testing import gateway_contract as contract
 from support_agent.testing.builders import make_line, make_order, make_payment
 from support_agent.testing.contract_check import ContractBroken
-from support_agent.testing.gateway import GatewaySimulator
-from support_agent.testing.gateway_contract import (
-    CHECKS,
+from support_agent.testing.gateway import Act, GatewaySimulator
+from support_agent.testing.gateway_backstage import (
+    Backstage,
     CapturedPayment,
-    Check,
+    Needs,
     NewPayment,
-    amounts_are_minor_units,
-    find_knows_no_other_key,
-    find_sees_what_was_refunded,
-    more_than_captured_is_declined,
-    other_parameters_are_refused,
-    same_key_at_once_pays_once,
-    same_key_pays_once,
-    unknown_payment_is_declined,
+    lacking,
 )
+from support_agent.testing.gateway_contract import CHECKS, Check, checks_for
+from tests.careless_gateway import Careless
+from tests.stripe_kit import mock_backstage, server_backstage
 
 KEYS = KeyRing(keys=(("k1", b"a secret of thirty-two characters"),))
-Opened = tuple[PaymentGateway, NewPayment]
+Opened = tuple[PaymentGateway, Backstage]
 
 
 @asynccontextmanager
@@ -80,15 +73,15 @@ def payments_of(shop: SqlOrders) -> NewPayment:
 
 
 @asynccontextmanager
-async def ledger(folder: Path) -> AsyncIterator[Opened]:
+async def ledger(folder: Path, request: Any) -> AsyncIterator[Opened]:
     upgrade(f"sqlite:///{folder / 'shop.db'}", live=False)
     async with opened(folder) as database:
-        yield LedgerGateway(database), payments_of(SqlOrders(database))
+        yield LedgerGateway(database, page=3), Backstage(sell=payments_of(SqlOrders(database)))
 
 
 @asynccontextmanager
-async def simulator(folder: Path) -> AsyncIterator[Opened]:
-    gateway, numbers = GatewaySimulator(), count(1)
+async def simulator(folder: Path, request: Any) -> AsyncIterator[Opened]:
+    gateway, numbers = GatewaySimulator(now=lambda: datetime.now(UTC)), count(1)
 
     async def sell(captured_minor: int, currency: str) -> CapturedPayment:
         payment_id = f"pay_{next(numbers)}"
@@ -101,122 +94,125 @@ async def simulator(folder: Path) -> AsyncIterator[Opened]:
             currency=currency,
         )
 
-    yield gateway, sell
+    async def refund_outside(payment: CapturedPayment, amount_minor: int) -> str:
+        return gateway.refund_outside(payment.gateway_payment_id, amount_minor).provider_refund_id
+
+    async def fail_late(refund_id: str) -> None:
+        gateway.fail_late(refund_id)
+
+    yield (
+        gateway,
+        Backstage(
+            sell=sell,
+            lose_next_answer=lambda: gateway.will(Act.LOSE_ANSWER),
+            refund_outside=refund_outside,
+            fail_late=fail_late,
+        ),
+    )
 
 
-# Each opens a gateway and a way to make payments there.
-GATEWAYS: dict[str, Callable[[Path], AbstractAsyncContextManager[Opened]]] = {
+@asynccontextmanager
+async def stripe_intents(folder: Path, request: Any) -> AsyncIterator[Opened]:
+    async with server_backstage(intents=True) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def stripe_charges(folder: Path, request: Any) -> AsyncIterator[Opened]:
+    async with server_backstage(intents=False) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def stripe_mock(folder: Path, request: Any) -> AsyncIterator[Opened]:
+    async with mock_backstage(request.getfixturevalue("stripe_mock_port")) as opened:
+        yield opened
+
+
+# Each opens a gateway and what can be done behind its back.
+GATEWAYS: dict[str, Callable[[Path, Any], AbstractAsyncContextManager[Opened]]] = {
     "ledger": ledger,
     "simulator": simulator,
+    "stripe: payment intents": stripe_intents,
+    "stripe: charges": stripe_charges,
+    "stripe: npm stand-in": stripe_mock,
 }
+# What a gateway has not, and which check is therefore left out; a test compares it with the facts.
+LACKS: dict[str, frozenset[Needs]] = {
+    "ledger": frozenset({Needs.LOSE, Needs.OUTSIDE, Needs.FAIL}),
+    "stripe: npm stand-in": frozenset({Needs.FAIL, Needs.WHEN}),
+}
+CASES = [
+    pytest.param(name, check, id=f"{name}-{check.__name__}")
+    for name in GATEWAYS
+    for check in checks_for(LACKS.get(name, frozenset()))
+]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(("name", "check"), CASES)
+async def test_the_contract_is_kept(name, check, tmp_path, request):
+    async with GATEWAYS[name](tmp_path, request) as (gateway, backstage):
+        await check(gateway, backstage)
+
+
 @pytest.mark.parametrize("name", GATEWAYS)
-async def test_the_contract_is_kept(name, check, tmp_path):
-    async with GATEWAYS[name](tmp_path) as (gateway, new_payment):
-        await check(gateway, new_payment)
-
-
-class Careless:
-    """A gateway with one fault, to show that the contract finds it."""
-
-    name = "careless"
-    livemode = False
-    books_only = False
-
-    def __init__(self, fault: str) -> None:
-        self._fault = fault
-        self._captured: dict[str, int] = {}
-        self._made: list[tuple[RefundInstruction, GatewayRefund]] = []
-
-    async def sell(self, captured_minor: int, currency: str) -> CapturedPayment:
-        payment_id = f"pay-{len(self._captured)}"
-        self._captured[payment_id] = captured_minor
-        return CapturedPayment(
-            gateway=self.name,
-            account="shop",
-            gateway_payment_id=payment_id,
-            captured_minor=captured_minor,
-            currency=currency,
-        )
-
-    async def refund(self, instruction: RefundInstruction) -> GatewayRefund:
-        for sent, refund in self._made:
-            if sent.key == instruction.key and self._fault != "forgets keys":
-                if sent != instruction and self._fault != "ignores parameters":
-                    raise IdempotencyMismatch(instruction.key)
-                return refund
-        captured = self._captured.get(instruction.gateway_payment_id)
-        if captured is None and self._fault != "pays anyone":
-            raise PaymentDeclined("payment_unknown")
-        gone = self._refunded(instruction) + instruction.amount_minor
-        if gone > (captured or 0) and self._fault not in {"pays too much", "pays anyone"}:
-            raise PaymentDeclined("amount_above_captured")
-        hundredfold = 100 if self._fault == "multiplies" else 1
-        refund = GatewayRefund(
-            provider_refund_id=f"re-{len(self._made)}",
-            key=instruction.key,
-            status=GatewayStatus.SUCCEEDED,
-            amount_minor=instruction.amount_minor * hundredfold,
-            currency=instruction.currency,
-        )
-        self._made.append((instruction, refund))
-        return refund
-
-    async def find(self, instruction: RefundInstruction) -> GatewayRefund | None:
-        keyed = [refund for sent, refund in self._made if sent.key == instruction.key]
-        if self._fault == "finds the last":
-            keyed = [refund for _, refund in self._made]
-        return None if self._fault == "finds nothing" or not keyed else keyed[-1]
-
-    async def payment_state(self, instruction: RefundInstruction) -> PaymentState:
-        return PaymentState(
-            captured_minor=self._captured[instruction.gateway_payment_id],
-            refunded_minor=self._refunded(instruction),
-            disputed=False,
-            account="shop",
-            livemode=False,
-        )
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-    def _refunded(self, instruction: RefundInstruction) -> int:
-        payment_id = instruction.gateway_payment_id
-        return sum(
-            refund.amount_minor
-            for sent, refund in self._made
-            if sent.gateway_payment_id == payment_id
-        )
+async def test_no_check_is_left_out_that_could_be_made(name, tmp_path, request):
+    async with GATEWAYS[name](tmp_path, request) as (_, backstage):
+        assert lacking(backstage) == LACKS.get(name, frozenset())
 
 
 @pytest.mark.parametrize(
     ("fault", "finds_it"),
     [
-        ("forgets keys", same_key_pays_once),
-        ("forgets keys", same_key_at_once_pays_once),
-        ("ignores parameters", other_parameters_are_refused),
-        ("finds nothing", find_sees_what_was_refunded),
-        ("finds the last", find_sees_what_was_refunded),
-        ("finds the last", find_knows_no_other_key),
-        ("multiplies", amounts_are_minor_units),
-        ("pays too much", more_than_captured_is_declined),
-        ("pays anyone", unknown_payment_is_declined),
+        ("forgets keys", contract.same_key_pays_once),
+        ("forgets keys", contract.same_key_at_once_pays_once),
+        ("forgets what was lost", contract.same_key_after_a_lost_answer_pays_once),
+        ("ignores parameters", contract.other_parameters_are_refused),
+        ("finds nothing", contract.find_sees_what_was_refunded),
+        ("finds the last", contract.find_sees_what_was_refunded),
+        ("finds on the first page", contract.find_sees_what_was_refunded),
+        ("finds the last", contract.find_knows_no_other_key),
+        ("gets the last", contract.get_answers_with_the_refund),
+        ("gets nothing", contract.get_answers_with_the_refund),
+        ("gets what it said first", contract.a_late_failure_is_told),
+        ("finds what it said first", contract.a_late_failure_is_told),
+        ("counts what failed", contract.a_late_failure_is_told),
+        ("tells the first page", contract.refunds_since_tells_every_refund),
+        ("tells twice", contract.refunds_since_tells_every_refund),
+        ("tells any time", contract.refunds_since_leaves_out_older_ones),
+        ("tells ours only", contract.outside_refunds_are_told),
+        ("claims all", contract.outside_refunds_are_told),
+        ("multiplies", contract.amounts_are_minor_units),
+        ("captures hundredths", contract.amounts_are_minor_units),
+        ("rounds", contract.amounts_are_never_rounded),
+        ("takes zero for all", contract.nothing_is_not_everything),
+        ("names no account", contract.state_tells_captured_and_refunded),
+        ("is live elsewhere", contract.state_tells_captured_and_refunded),
+        ("pays too much", contract.more_than_captured_is_never_paid),
+        ("pays anyone", contract.unknown_payment_is_never_paid),
+        ("invents a state", contract.unknown_payment_is_never_paid),
+        ("pays for others", contract.another_account_is_never_paid),
     ],
 )
 async def test_the_contract_finds_a_careless_gateway(fault: str, finds_it: Check):
     careless = Careless(fault)
 
     with pytest.raises(ContractBroken):
-        await finds_it(careless, careless.sell)
+        await finds_it(careless, careless.backstage())
+
+
+def test_every_check_is_shown_to_find_something():
+    marks = test_the_contract_finds_a_careless_gateway.pytestmark
+    shown = {finds_it for mark in marks for _, finds_it in mark.args[1]}
+
+    assert shown == set(CHECKS)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_the_contract_asks_for_nothing_else(check):
     sound = Careless("none")
 
-    await check(sound, sound.sell)
+    await check(sound, sound.backstage())
 
 
 class TestLedgerGateway:
@@ -248,7 +244,9 @@ class TestLedgerGateway:
         with pytest.raises(PaymentDeclined, match=code):
             await gateway.refund(wanted)
         assert await gateway.find(wanted) is None
-        assert (await gateway.payment_state(payment.refund_of(1, key="k"))).refunded_minor == 0
+        assert (
+            await gateway.payment_state(payment.refund_of(1, key="k").payment)
+        ).refunded_minor == 0
 
     async def test_a_disputed_payment_is_declined_and_told(self, database, payment):
         gateway = LedgerGateway(database)
@@ -257,7 +255,7 @@ class TestLedgerGateway:
 
         with pytest.raises(PaymentDeclined, match="payment_disputed"):
             await gateway.refund(payment.refund_of(1_000, key="k1"))
-        assert (await gateway.payment_state(payment.refund_of(1, key="k"))).disputed
+        assert (await gateway.payment_state(payment.refund_of(1, key="k").payment)).disputed
 
     async def test_a_retry_is_answered_though_the_payment_is_disputed_by_now(
         self, database, payment
@@ -273,7 +271,7 @@ class TestLedgerGateway:
         unknown = replace(payment.refund_of(1, key="k"), gateway_payment_id="none")
 
         with pytest.raises(PaymentDeclined, match="payment_unknown"):
-            await LedgerGateway(database).payment_state(unknown)
+            await LedgerGateway(database).payment_state(unknown.payment)
 
     async def test_a_new_process_gives_the_same_answer(self, database, payment, tmp_path):
         instruction = payment.refund_of(1_000, key="k1")
@@ -303,3 +301,7 @@ class TestLedgerGateway:
         assert (gateway.name, gateway.livemode) == ("ledger", False)
         assert gateway.books_only is books_only
         await gateway.aclose()
+
+    def test_nothing_can_call_itself_its_event(self):
+        with pytest.raises(EventRefused):
+            LedgerEvents().verify(b"{}", {}, now=datetime.now(UTC))

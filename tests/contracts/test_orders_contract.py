@@ -12,7 +12,7 @@ from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.db.migrations import upgrade
 from support_agent.adapters.orders.sql import SqlOrders
 from support_agent.domain.errors import OrdersUnavailable
-from support_agent.domain.orders import Customer, Order, OrderStatus
+from support_agent.domain.orders import Customer, LineKind, Order, OrderStatus
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.orders import OrderRepository
 from support_agent.testing.contract_check import ContractBroken
@@ -25,6 +25,7 @@ from support_agent.testing.orders_contract import (
     ids_are_exact,
     list_is_newest_first,
     order_comes_back_whole,
+    rules_find_what_they_judge_by,
 )
 
 KEYS = KeyRing(keys=(("k1", b"a secret of thirty-two characters"),))
@@ -72,9 +73,20 @@ class Careless:
         if self._fault == "trims":
             order_id = order_id.strip()
         found = self._orders.get(order_id)
-        if found is None or self._fault != "drops the owner":
-            return found
-        return replace(found, customer_id=found.customer_id.lower())
+        if found is None:
+            return None
+        match self._fault:
+            case "drops the owner":
+                return replace(found, customer_id=found.customer_id.lower())
+            case "counts none as unknown":
+                lines = (replace(x, received_units=x.received_units or None) for x in found.lines)
+                return replace(found, lines=tuple(lines))
+            case "sells shipping":
+                lines = (replace(line, kind=LineKind.GOODS) for line in found.lines)
+                return replace(found, lines=tuple(lines))
+            case "forgets promotions":
+                return replace(found, promotion=None)
+        return found
 
     async def list_for_customer(self, customer_id: str, *, limit: int) -> tuple[Order, ...]:
         theirs = [order for order in ORDERS if order.customer_id == customer_id]
@@ -90,6 +102,9 @@ class Careless:
     [
         ("trims", ids_are_exact),
         ("drops the owner", order_comes_back_whole),
+        ("counts none as unknown", rules_find_what_they_judge_by),
+        ("sells shipping", rules_find_what_they_judge_by),
+        ("forgets promotions", rules_find_what_they_judge_by),
         ("oldest first", list_is_newest_first),
         ("unlimited", list_is_newest_first),
     ],

@@ -16,6 +16,7 @@ from support_agent.testing.postgres import (
     postgres_server,
 )
 from tests.kit import Shop, open_shop, seed
+from tests.places import Places, places_in
 
 
 @pytest.fixture
@@ -98,4 +99,14 @@ async def shop_on_each(database_url: str) -> AsyncIterator[Shop]:
     """The seeded sample shop, on either database in turn."""
     await seed(database_url)
     async with open_shop(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def places(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Places]:
+    """Where whole databases are made and copied, of either kind in turn."""
+    server = request.getfixturevalue("postgres") if request.param == "postgresql" else None
+    with places_in(tmp_path_factory.mktemp("places"), server) as opened:
         yield opened

@@ -43,6 +43,10 @@ ROWS = {
         "prev_mac": "genesis", "key_id": "k1", "mac": "m",
     },
     "policies": {"id": "standard", "version": 1, "hash": "h", "body": {}, "valid_from": NOW},
+    "payout_destinations": {
+        "id": "dst_1", "customer_id": "C001", "bank": "VCB", "account_number": "0123456789",
+        "holder": "Nguyen Van An", "created_at": NOW, "added_by": "lan",
+    },
     "policy_activations": {
         "policy_id": "standard", "version": 1, "activated_at": NOW, "activated_by": "lan",
     },

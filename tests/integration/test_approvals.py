@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from support_agent.domain.allocation import Wish
 from support_agent.domain.approvals import Choice
 from support_agent.domain.errors import (
     AlreadyDecided,
@@ -15,6 +16,7 @@ from support_agent.domain.errors import (
     NotProved,
     RequestExpired,
     RequestNotFound,
+    SecondPersonNeeded,
     SelfApproval,
     StaleDecision,
 )
@@ -24,6 +26,7 @@ from support_agent.domain.refunds import RefundRequest, RequestStatus
 from tests.heart import (
     ANSWERED,
     add_approver,
+    asker,
     assert_sound,
     books_of,
     calls,
@@ -34,6 +37,7 @@ from tests.heart import (
     change_request,
     dispute,
     events,
+    file,
     notices,
 )
 from tests.kit import Shop, open_shop
@@ -145,6 +149,36 @@ class TestAlreadyDecided:
         assert (await books_of(shop, "A100")).payments[0].refunded_minor == 250_000
         await assert_sound(shop)
 
+    async def test_of_two_runs_that_wait_one_approval_pays_once_and_both_learn_it(self, shop: Shop):
+        """Cases row 29."""
+        quoted = await shop.quote("A100")
+        first, second = await file(shop, quoted), await file(shop, quoted)
+        (request,) = first.requests
+        assert second.requests[0].id == request.id
+        await approve(shop, request)
+        await shop.container.payouts().pay(request.id)
+
+        for _ in range(2):
+            told = await shop.say(
+                "xong chưa?",
+                calls("refund_status", request_id=request.id),
+                ANSWERED,
+                conversation=quoted.conversation_id,
+            )
+            assert told.requests[0].status is S.REFUNDED
+        assert len(await shop.read(lambda tx: tx.attempts.of(request.id))) == 1
+        assert (await books_of(shop, "A100")).payments[0].refunded_minor == 250_000
+
+    async def test_what_waits_counts_against_what_is_asked_next(self, shop: Shop):
+        """Cases row 5: captured 250,000, pending 200,000; of 100,000 more only 50,000 are left."""
+        await change_policy(shop, auto=100_000)
+        waiting = await shop.filed("A100", amount=200_000)
+        refused = await shop.quote("A100", amount=100_000)
+
+        assert waiting.status is S.PENDING_APPROVAL
+        assert refused.quotes == ()
+        assert "50.000" in str([c.observation for step in refused.steps for c in step.calls])
+
     async def test_what_the_customer_took_back_cannot_be_approved(self, shop: Shop, waiting):
         await shop.say(
             "thôi huỷ đi",
@@ -174,6 +208,15 @@ class TestStale:
         with pytest.raises(RequestExpired):
             await approve(shop, waiting)
         await assert_undecided(shop, waiting)
+
+    @pytest.mark.parametrize("decide", [approve, reject])
+    async def test_what_expired_already_says_when(self, shop: Shop, waiting, decide):
+        shop.clock.set(waiting.expires_at + timedelta(seconds=1))
+        await shop.container.life().expire_due(shop.container.database())
+
+        with pytest.raises(RequestExpired) as expired:
+            await decide(shop, waiting)
+        assert expired.value.at == waiting.expires_at
 
     async def test_the_last_second_still_counts(self, shop: Shop, waiting):
         shop.clock.set(waiting.expires_at)
@@ -253,6 +296,20 @@ class TestSelfApproval:
             await approve(shop, request, "lan")
         assert (await approve(shop, request, "huong")).status is S.APPROVED
 
+    @pytest.mark.parametrize("order_id", ["A100", "A102"])  # above and below the automatic limit
+    async def test_what_an_approver_filed_another_decides(self, shop: Shop, order_id: str):
+        """Cases row 30: who creates a request in the shop's name is its requester."""
+        desk = shop.container.staff()
+        order = await desk.order(order_id)
+        by = await shop.approver("lan")
+        (request,) = await desk.file(order, Wish(), by=by, reference="T-1")
+
+        assert request.status is S.PENDING_APPROVAL
+        for decide in (approve, reject):
+            with pytest.raises(SelfApproval):
+                await decide(shop, request, "lan")
+        assert (await approve(shop, request, "huong")).status is S.APPROVED
+
     async def test_a_customer_who_has_an_approvers_name_is_somebody_else(self, shop: Shop):
         request = await shop.filed("A100")
         await add_approver(
@@ -285,6 +342,22 @@ class TestAuthority:
         with pytest.raises(InsufficientAuthority):
             await reject(shop, request, "lan")
         await assert_undecided(shop, request)
+
+    async def test_who_may_instead_is_named(self, shop: Shop):
+        request = await shop.filed("A301", customer="C003")
+
+        for decide in (approve, reject):
+            with pytest.raises(InsufficientAuthority, match="huong, tuan may decide") as refused:
+                await decide(shop, request, "lan")
+            assert refused.value.others == ("huong", "tuan")
+
+    async def test_nobody_else_is_said_to_be_nobody(self, shop: Shop, waiting):
+        for name in ("lan", "minh", "huong", "tuan"):
+            await change_approver(shop, name, limits={"VND": 249_999})
+
+        with pytest.raises(InsufficientAuthority, match="nobody's authority reaches") as refused:
+            await approve(shop, waiting)
+        assert refused.value.others == ()
 
     async def test_exactly_the_limit_is_allowed(self, shop: Shop, waiting):
         await change_approver(shop, "lan", limits={"VND": 250_000})
@@ -373,7 +446,7 @@ class TestFourEyes:
         )
 
         for name in ("huong", "huong2"):
-            with pytest.raises(AlreadyDecided):
+            with pytest.raises(SecondPersonNeeded, match="another person with enough authority"):
                 await approve(shop, large, name)
         assert (await shop.request(large.id)).status is S.PENDING_APPROVAL
 
@@ -392,6 +465,17 @@ class TestFourEyes:
         assert (await reject(shop, large, "tuan")).status is S.REJECTED
         assert (await books_of(shop, "A303")).taken_minor == 0
         await assert_sound(shop)
+
+    async def test_what_the_customer_ended_after_a_first_approval_names_no_approver(
+        self, shop: Shop, large
+    ):
+        await approve(shop, large, "huong")
+        who = asker("C003", large.conversation_id)
+        await shop.write(lambda tx: shop.container.life().cancel(tx, large.id, who))
+
+        with pytest.raises(AlreadyDecided, match=r"is CANCELLED$") as decided:
+            await approve(shop, large, "tuan")
+        assert (decided.value.by, decided.value.at) == (None, None)
 
     async def test_two_at_once_are_two(self, shop: Shop, large):
         await asyncio.gather(approve(shop, large, "huong"), approve(shop, large, "tuan"))

@@ -10,13 +10,15 @@ import pytest
 import sqlalchemy as sa
 
 from support_agent.domain.audit import AuditHead
+from support_agent.domain.audit_index import AuditIndex
 from support_agent.services.audit import verify
+from support_agent.services.audit_index import note
 from tests.heart import attack, change_policy, problems
 from tests.kit import Shop, copy_database, open_shop
 
 PUT_BACK = (
     "INSERT INTO policy_activations (policy_id, version, activated_at, activated_by) "
-    "SELECT id, version, valid_from, 'somebody' FROM policies WHERE version = 1"
+    "SELECT id, version, valid_from, 'somebody' FROM policies ORDER BY version LIMIT 1"
 )
 
 
@@ -229,7 +231,14 @@ async def test_an_older_policy_put_back_by_hand_is_found(lived: Shop):
 
 class TestCutOffTail:
     async def test_only_a_head_seen_before_finds_it(self, lived: Shop):
+        """Also the index under it is what it was then."""
         seen = await lived.read(lambda tx: tx.audit.head())
+        chain = await lived.read(lambda tx: tuple(tx.audit.rows()))
+        index = AuditIndex()
+        for row in chain[:-1]:
+            note(index, row)
+        index.root()
+        await lived.write(lambda tx: tx.audit.replace_index(index))
         attack(
             lived.url,
             "DELETE FROM audit_events WHERE action = 'refund.filed' AND seq = (SELECT max(seq) FROM audit_events)",

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.db.stores.books import SqlBooks
 from support_agent.domain.errors import InvalidInput, ReserveMissing
+from support_agent.domain.orders import OVERPAID
 from support_agent.domain.policy import LineBalance, OrderBooks, PaymentBalance
 from support_agent.domain.refunds import RefundLine
 from support_agent.ports.storage import CapKey, CapScope, Mismatch, Shortage
@@ -310,8 +311,9 @@ class TestSync:
         cheaper = make_order((make_line("1", 500_000, 20),), (make_payment("P1", 1_000_000),))
         await books(shop, lambda b: b.sync(cheaper))
 
-        line = (await books(shop, lambda b: b.of_order("A1"))).lines[0]
+        overpaid, line = (await books(shop, lambda b: b.of_order("A1"))).lines
         assert (line.total_minor, line.quantity) == (1_000_000, 20)
+        assert (overpaid.line_id, overpaid.total_minor, overpaid.quantity) == (OVERPAID, 500_000, 0)
 
     async def test_a_dispute_is_seen_though_the_shop_tells_a_smaller_amount(self, shop):
         smaller = make_payment("P1", 400_000, disputed=True)

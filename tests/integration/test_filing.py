@@ -14,6 +14,7 @@ from support_agent.domain.refunds import RequestStatus
 from support_agent.domain.runs import StopReason
 from tests.heart import (
     ANSWERED,
+    add_destination,
     asker,
     assert_nothing_filed,
     assert_sound,
@@ -386,6 +387,7 @@ class TestTiers:
     async def test_the_amount_decides_who_must_approve(
         self, shop: Shop, order_id: str, customer: str, level: int, approvals: int
     ):
+        await add_destination(shop)
         request = await shop.filed(order_id, customer=customer)
 
         assert request.status is (S.PENDING_APPROVAL if level else S.REFUNDED)

@@ -1,21 +1,23 @@
 """Each guard holds alone what it guards: with that one switched off, its proof fails."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from support_agent.adapters.db.stores import books as sql_books
 from support_agent.adapters.db.stores import requests as sql_requests
+from support_agent.domain import offers
 from support_agent.domain.consent import Consent
 from support_agent.domain.errors import SupportAgentError
 from support_agent.domain.refunds import RefundLine, RequestStatus
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import Posting, Shortage
-from support_agent.services import approvals, filing, quotes
+from support_agent.services import deciding, filing
 from support_agent.services.filing import Filing
 from support_agent.services.order_lookup import OrderLookup
 from tests.heart import ANSWERED, books_of, calls, error_of, file, forge_approval, observations
@@ -80,7 +82,9 @@ async def who_saw_an_older_version_moves_nothing(shop: Shop) -> None:
     seen = await shop.filed("A100")
     assert await _approve(shop, seen.id, "lan") is None
     moved = await shop.write(
-        lambda tx: tx.requests.move(seen, S.CANCELLED, round=1, approved_until=None)
+        lambda tx: tx.requests.move(
+            seen, replace(seen, status=S.CANCELLED, version=seen.version + 1)
+        )
     )
     assert not moved
     assert (await shop.request(seen.id)).status is S.APPROVED
@@ -113,8 +117,7 @@ def balance_off(patch: Patch) -> None:
 
 
 def tier_off(patch: Patch) -> None:
-    for module in (quotes, filing):
-        patch.setattr(module, "required_level", lambda *_: 0)
+    patch.setattr(offers, "required_level", lambda *_: 0)
 
 
 def consent_off(patch: Patch) -> None:
@@ -122,7 +125,7 @@ def consent_off(patch: Patch) -> None:
 
 
 def self_approval_off(patch: Patch) -> None:
-    patch.setattr(approvals, "check_may_decide", lambda *_, **__: None)
+    patch.setattr(deciding, "check_may_decide", lambda *_, **__: None)
 
 
 def expiry_off(patch: Patch) -> None:
@@ -130,7 +133,9 @@ def expiry_off(patch: Patch) -> None:
 
 
 def version_off(patch: Patch) -> None:
-    patch.setattr(sql_requests, "_as_seen", lambda seen: sql_requests.REQUESTS.c.id == seen.id)
+    table = sql_requests.REQUESTS
+    by_id = sa.update(table).where(table.c.id == sa.bindparam("seen_id"))
+    patch.setattr(sql_requests, "_MOVE", by_id)
 
 
 def hmac_off(patch: Patch) -> None:

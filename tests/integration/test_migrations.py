@@ -26,6 +26,7 @@ from support_agent.adapters.db.types import CompactJson
 from support_agent.domain.errors import ConfigurationError
 from support_agent.resources import resource_dir
 from support_agent.testing.postgres import fresh_database
+from tests.catalogue import catalogue
 
 NOW = datetime(2026, 10, 13, 3, tzinfo=UTC)
 
@@ -55,48 +56,6 @@ def migrated_url(described_url: str, request: pytest.FixtureRequest, tmp_path: P
     return url
 
 
-def catalogue(url: str) -> dict[str, str]:
-    """Everything that guards rows, by its name, as the database itself tells it."""
-    with exclusive(url) as connection:
-        if url.startswith("sqlite"):
-            return sqlite_catalogue(connection)
-        return dict(
-            connection.exec_driver_sql(
-                """
-                SELECT conrelid::regclass || '.' || conname, pg_get_constraintdef(oid)
-                FROM pg_constraint WHERE connamespace = 'public'::regnamespace
-                UNION ALL SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
-                UNION ALL SELECT tgname, pg_get_triggerdef(oid) FROM pg_trigger
-                    WHERE NOT tgisinternal
-                UNION ALL SELECT proname, prosrc FROM pg_proc
-                    WHERE pronamespace = 'public'::regnamespace
-                """
-            ).all()
-        )
-
-
-def sqlite_catalogue(connection: sa.Connection) -> dict[str, str]:
-    found = {}
-    inspector = sa.inspect(connection)
-    for table in inspector.get_table_names():
-        for kind, listed in (
-            ("check", inspector.get_check_constraints(table)),
-            ("unique", inspector.get_unique_constraints(table)),
-            ("foreign key", inspector.get_foreign_keys(table)),
-            ("key", [inspector.get_pk_constraint(table)]),
-        ):
-            for constraint in listed:
-                found[f"{table} {kind} {constraint['name']}"] = str(constraint)
-    made = "SELECT type || ' ' || name, sql FROM sqlite_master WHERE type IN ('index', 'trigger')"
-    for name, sql in connection.exec_driver_sql(made):
-        found[name] = " ".join(str(sql).split())
-    return found
-
-
-def without_alembic(found: dict[str, str]) -> dict[str, str]:
-    return {name: text for name, text in found.items() if "alembic_version" not in name}
-
-
 def test_the_migrations_make_what_the_tables_describe(migrated_url):
     with exclusive(migrated_url) as connection:
         context = MigrationContext.configure(connection, opts={"compare_server_default": True})
@@ -105,7 +64,7 @@ def test_the_migrations_make_what_the_tables_describe(migrated_url):
 
 
 def test_constraints_indexes_and_triggers_are_those_of_a_fresh_schema(described_url, migrated_url):
-    described, migrated = catalogue(described_url), without_alembic(catalogue(migrated_url))
+    described, migrated = catalogue(described_url), catalogue(migrated_url)
 
     assert migrated == described
     assert any(

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.db.migrations import upgrade
+from support_agent.adapters.db.schema import SCHEMA_REVISION
 from support_agent.domain.errors import ApproverNotFound
 from support_agent.domain.people import Approver
 from support_agent.ports.storage import StoredPolicy, Transaction
@@ -127,5 +128,5 @@ async def test_the_stamp_tells_the_installation_apart(live, empty_url, keys):
 
     assert first == again
     assert first[0].startswith("inst_")
-    assert first[1:] == (live, "0001")
+    assert first[1:] == (live, SCHEMA_REVISION)
     await database.aclose()

@@ -20,7 +20,12 @@ from support_agent.domain.orders import PaymentMethod
 from support_agent.domain.people import Principal, PrincipalKind, Proof
 from support_agent.domain.policy import Verdict
 from support_agent.domain.reasons import Reason
-from support_agent.domain.refunds import AttemptStatus, RefundLine, RequestStatus
+from support_agent.domain.refunds import (
+    AttemptStatus,
+    RefundLine,
+    RefundRequest,
+    RequestStatus,
+)
 from support_agent.ports.storage import RequestFilter, Transaction, Unreadable
 from support_agent.testing.builders import (
     NOW,
@@ -57,6 +62,10 @@ FULL = make_request(
     approved_until=NOW + timedelta(days=1, microseconds=1),
     created_at=NOW + timedelta(microseconds=123_456),
 )
+
+
+def moved_to(request: RefundRequest, status: RequestStatus) -> RefundRequest:
+    return replace(request, status=status, version=request.version + 1)
 
 
 async def write(database: SqlDatabase, fn: Callable[[Transaction], T]) -> T:
@@ -153,7 +162,16 @@ class TestRequests:
 
         def move(seen: object, to: RequestStatus, round_: int = 1) -> Awaitable[bool]:
             return database.transact(
-                lambda tx: tx.requests.move(seen, to, round=round_, approved_until=until)
+                lambda tx: tx.requests.move(
+                    seen,
+                    replace(
+                        seen,
+                        status=to,
+                        version=seen.version + 1,
+                        round=round_,
+                        approved_until=until,
+                    ),
+                )
             )
 
         assert not await move(replace(request, version=2), S.APPROVED)
@@ -172,7 +190,7 @@ class TestRequests:
         moved = await asyncio.gather(
             *(
                 database.transact(
-                    lambda tx: tx.requests.move(request, S.APPROVED, round=1, approved_until=None)
+                    lambda tx: tx.requests.move(request, moved_to(request, S.APPROVED))
                 )
                 for _ in range(8)
             )
@@ -265,7 +283,7 @@ class TestLists:
         first = await database.read(lambda tx: tx.requests.list(pending, limit=2))
         await write(
             database,
-            lambda tx: tx.requests.move(first.data[0], S.REJECTED, round=1, approved_until=None),
+            lambda tx: tx.requests.move(first.data[0], moved_to(first.data[0], S.REJECTED)),
         )
         await file(database, make_request("r9"))
 

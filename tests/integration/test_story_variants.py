@@ -14,7 +14,7 @@ from support_agent.domain.refunds import RequestStatus
 from support_agent.services.audit import verify
 from support_agent.services.seeding import SampleShop
 from support_agent.testing.clock import FixedClock
-from tests.heart import observations, sample_shop
+from tests.heart import observations, operator, sample_shop
 from tests.kit import TODAY, binding_of, make_database, open_shop, sample, seed, settings_for
 
 S = RequestStatus
@@ -37,7 +37,12 @@ class Numbers:
 
     delivered: str = "2026-10-01"
     last_day: str = "2026-10-31"
+    told: tuple[str, ...] = ()  # of a verdict that is not simply "eligible"
     small_is_automatic: bool = True
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        return self.told or ("12 ngày", "250.000\u00a0₫", self.delivered, self.last_day)
 
 
 def moved(moment: Moment, by: timedelta) -> Moment:
@@ -105,7 +110,7 @@ async def the_story_holds(container: Container, names: Names, numbers: Numbers) 
         return result
 
     asked = await say(f"Đơn {names.order} của tôi có được hoàn tiền không?")
-    for fact in ("12 ngày", "250.000\u00a0₫", numbers.delivered, numbers.last_day):
+    for fact in numbers.facts:
         assert fact in asked.answer, fact
 
     quoted = await say("Vậy hoàn tiền giúp tôi")
@@ -174,8 +179,11 @@ async def test_no_id_and_no_date_is_in_the_code(
 
 
 async def test_no_number_of_the_policy_is_in_the_code(tmp_path: Path):
-    """14 days and 50,000 automatic: A100 is still within, what was automatic now waits."""
-    numbers = Numbers(last_day="2026-10-15", small_is_automatic=False)
+    """14 days, 50,000 automatic, returns counted: A100 is still within, everything waits now."""
+    numbers = Numbers(
+        told=("cần nhân viên kiểm tra", "chưa ghi nhận việc nhận lại sản phẩm"),
+        small_is_automatic=False,
+    )
 
     await tell(tmp_path, sample("strict"), Names(), numbers)
 
@@ -194,3 +202,72 @@ async def test_each_policy_has_its_own_last_day(
 
         assert bool(quoted.quotes) is allowed
         assert allowed or "WINDOW_EXPIRED" in observations(quoted)[0]
+
+
+async def talk(container: Container, customer: str, *texts: str) -> list[TurnResult]:
+    """A conversation with the offline model."""
+    results: list[TurnResult] = []
+    for text in texts:
+        conversation = results[-1].conversation_id if results else None
+        message = Incoming(text=text, binding=binding_of(customer), conversation_id=conversation)
+        results.append(await container.agent().take(message))
+    return results
+
+
+async def test_an_order_paid_twice_over_is_one_story(shop_url: str):
+    """A605: by card and by gift card. One offer, one yes, one cancellation, one approval."""
+    parts = {(S.CANCELLED, 200_000), (S.CANCELLED, 400_000)}
+    clock = FixedClock(TODAY)
+    async with open_container(settings_for(shop_url), overrides={"clock": clock}) as container:
+        quoted, filed, cancelled, again = await talk(
+            container,
+            "C006",
+            "Hoàn tiền đơn A605 giúp tôi",
+            "đồng ý",
+            "huỷ yêu cầu hoàn tiền",
+            "hoàn tiền đơn A605",
+        )
+        waiting = (await talk(container, "C006", "hoàn tiền đơn A605", "ok"))[-1].requests
+        by = await container.approvals().prove("lan", None, via="test")
+        await container.approvals().approve(waiting[0].id, by=by)
+        paid = [await container.payouts().pay(request.id) for request in waiting]
+
+        assert "600.000\u00a0₫" in quoted.answer
+        assert quoted.answer.count("Báo giá ") == 1
+        assert {request.status for request in filed.requests} == {S.PENDING_APPROVAL}
+        assert filed.answer.count("đang chờ nhân viên duyệt") == 1
+        assert {(r.status, r.amount_minor) for r in cancelled.requests} == parts
+        assert sum(quote.amount_minor for quote in again.quotes) == 600_000
+        assert {request.status for request in paid} == {S.REFUNDED}
+        await assert_sound(container)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("Hoàn tiền đơn A602", "gặp nhân viên"), ("Please refund order A602", "member of staff")],
+)
+async def test_cash_without_an_account_is_told_and_a_person_offered(
+    shop_url: str, text: str, told: str
+):
+    clock = FixedClock(TODAY)
+    async with open_container(settings_for(shop_url), overrides={"clock": clock}) as container:
+        (refused,) = await talk(container, "C006", text)
+
+        assert told in refused.answer
+        assert refused.quotes == ()
+        await assert_sound(container)
+
+
+async def test_cash_with_an_account_is_offered_to_it_and_waits(shop_url: str):
+    clock = FixedClock(TODAY)
+    async with open_container(settings_for(shop_url), overrides={"clock": clock}) as container:
+        await container.destinations().add(
+            "C006", "VCB", "0123456789", "TRAN VAN SAU", by=operator("owner")
+        )
+
+        quoted, filed = await talk(container, "C006", "Hoàn tiền đơn A602", "đồng ý")
+
+        assert "tài khoản VCB ••••6789" in quoted.answer
+        (request,) = filed.requests
+        assert (request.status, request.required_level) == (S.PENDING_APPROVAL, 2)
+        await assert_sound(container)

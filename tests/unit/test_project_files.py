@@ -1,5 +1,6 @@
 """What a newcomer's machine relies on: the lock file, CI and the hooks."""
 
+import json
 import os
 import re
 import tomllib
@@ -61,3 +62,32 @@ def test_the_hooks_are_local_and_of_the_locked_tools():
     for hook in config["repos"][0]["hooks"]:
         assert hook["language"] == "system"
         assert hook["entry"].startswith(".venv/bin/")
+
+
+def test_every_package_from_npm_has_a_hash_and_no_address():
+    text = (ROOT / "package-lock.json").read_text(encoding="utf-8")
+    packages = json.loads(text)["packages"]
+
+    assert "://" not in text
+    assert all(
+        re.fullmatch("sha512-[A-Za-z0-9+/]{86}==", package["integrity"])
+        for name, package in packages.items()
+        if name
+    )
+
+
+def test_what_package_json_names_is_locked_at_exactly_that_version():
+    manifest = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
+    lock = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+
+    assert manifest["private"] is True
+    assert set(manifest) & {"dependencies", "scripts"} == set()
+    for name, version in manifest["devDependencies"].items():
+        assert re.fullmatch(r"[0-9.]+", version)
+        assert lock[f"node_modules/{name}"]["version"] == version
+
+
+def test_ci_has_node():
+    assert {"nodejs", "npm"} <= set(
+        re.findall(r"missing\+=\(([a-z0-9-]+)\)", (ROOT / ".ci" / "run").read_text())
+    )

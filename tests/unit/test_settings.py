@@ -190,7 +190,13 @@ def test_the_profile_is_not_taken_from_a_file(folder):
     [
         ("SUPPORT_AGENT_MODEL__KIND", "gpt", "'offline', 'openai' or 'scripted'"),
         ("SUPPORT_AGENT_ORDERS__KIND", "csv", "'sql'"),
-        ("SUPPORT_AGENT_PAYMENTS__KIND", "paypal", "'ledger'"),
+        ("SUPPORT_AGENT_PAYMENTS__KIND", "paypal", "'ledger' or 'stripe'"),
+        ("SUPPORT_AGENT_PAYMENTS__STRIPE_ACCOUNT", "shop@example.com", "acct_"),
+        ("SUPPORT_AGENT_PAYMENTS__STRIPE_URL", "http://127.0.0.1:8000/v1", "127.0.0.1:PORT"),
+        ("SUPPORT_AGENT_PAYMENTS__STRIPE_URL", "http://127.0.0.1.example:80", "127.0.0.1:PORT"),
+        ("SUPPORT_AGENT_PAYMENTS__STRIPE_URL", "https://example.com", "127.0.0.1:PORT"),
+        ("SUPPORT_AGENT_PAYMENTS__LOOKBACK_DAYS", "0", "greater than 0"),
+        ("SUPPORT_AGENT_PAYMENTS__LOOKBACK_DAYS", "91", "less than or equal"),
         ("SUPPORT_AGENT_PAYMENTS__LEDGER_IS_BOOKS_ONLY", "maybe", "boolean"),
         ("SUPPORT_AGENT_APPROVALS__PROOF", "trust", "'token' or 'asserted'"),
         ("SUPPORT_AGENT_CONSENT__REQUEST_REFUND", "never", "'asked' or 'implied'"),
@@ -305,6 +311,8 @@ def test_secrets_show_neither_in_repr_nor_as_text(monkeypatch):
             "OPENAI_API_KEY": PRIVATE,
             "OPENAI_BASE_URL": f"https://user:{PRIVATE}@example.com",
             "SUPPORT_AGENT_SECURITY__KEYS": f"k1:{PRIVATE}",
+            "SUPPORT_AGENT_PAYMENTS__STRIPE_KEY": f"sk_live_{PRIVATE}",
+            "SUPPORT_AGENT_PAYMENTS__WEBHOOK_SECRETS": f"whsec_{PRIVATE},whsec_2{PRIVATE}",
             "SUPPORT_AGENT_DATABASE__URL": f"postgresql://shop:{PRIVATE}@db/shop",
         },
     )
@@ -314,7 +322,42 @@ def test_secrets_show_neither_in_repr_nor_as_text(monkeypatch):
     assert settings.database.url.endswith("@db/shop")
     assert PRIVATE not in repr(settings)
     assert PRIVATE not in str(settings)
-    assert PRIVATE not in f"{settings.database} {settings.security}"
+    assert PRIVATE not in f"{settings.database} {settings.security} {settings.payments}"
+
+
+@pytest.mark.parametrize(
+    ("given", "secrets"),
+    [
+        ("whsec_1", ("whsec_1",)),
+        ("whsec_new, whsec_old", ("whsec_new", "whsec_old")),
+        (" whsec_1 ,, ", ("whsec_1",)),
+        (",", ()),
+        ("", ()),
+    ],
+)
+def test_several_webhook_secrets_stand_side_by_side(monkeypatch, given, secrets):
+    monkeypatch.setenv("SUPPORT_AGENT_PAYMENTS__WEBHOOK_SECRETS", given)
+
+    assert load_settings().payments.secrets == secrets
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "real"),
+    [
+        ("stripe", "sk_live_x", True),
+        ("stripe", "rk_live_x", True),
+        ("stripe", "something else", True),
+        ("stripe", "sk_test_x", False),
+        ("stripe", "rk_test_x", False),
+        ("stripe", "", False),
+        ("ledger", "sk_live_x", False),
+    ],
+)
+def test_a_key_moves_real_money_unless_it_is_one_of_the_test_mode(monkeypatch, kind, key, real):
+    monkeypatch.setenv("SUPPORT_AGENT_PAYMENTS__KIND", kind)
+    monkeypatch.setenv("SUPPORT_AGENT_PAYMENTS__STRIPE_KEY", key)
+
+    assert load_settings().payments.moves_real_money is real
 
 
 @pytest.mark.parametrize(

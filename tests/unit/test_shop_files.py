@@ -17,7 +17,7 @@ from support_agent.adapters.shop_files import (
 from support_agent.domain.assessment import assess, required_approvals, required_level
 from support_agent.domain.errors import ConfigurationError, RefundRefused
 from support_agent.domain.orders import OrderStatus, PaymentMethod
-from support_agent.domain.policy import OrderBooks, Verdict
+from support_agent.domain.policy import OrderBooks, ShippingRule, Verdict
 from support_agent.domain.reasons import Reason, sentence
 
 DATA = Path(__file__).parents[2] / "data"
@@ -117,6 +117,7 @@ def test_every_verdict_and_every_reason_of_plain_orders_occurs(assessed):
         Reason.CURRENCY_MISMATCH,
         Reason.CURRENCY_WITHOUT_LIMITS,
         Reason.PAYMENT_NEEDS_PERSON,
+        Reason.SHIPPING_KEPT,
     }
     for answer in answers:
         assert all(sentence(r, "vi", **answer.facts) for r in answer.reasons)
@@ -194,6 +195,16 @@ def test_the_second_policy_judges_the_same_shop_differently(orders, assessed, st
     assert again["A200"].reasons == (Reason.WINDOW_EXPIRED,)
     assert again["A100"].last_day == date(2026, 10, 15)
     assert required_level(strict, "VND", 120_000) == 1 > required_level(standard, "VND", 120_000)
+    # Returns are counted: two of three, none, and where nobody counted a person looks.
+    assert (assessed["A610"].max_refundable_minor, again["A610"].max_refundable_minor) == (
+        180_000,
+        120_000,
+    )
+    assert again["A611"].reasons == (Reason.RETURN_NOT_RECEIVED,)
+    assert again["A100"].reasons == (Reason.RETURN_NOT_COUNTED,)
+    # Shipping stays with the shop.
+    assert assessed["A608"].max_refundable_minor == 230_000
+    assert again["A608"].lines[2].reasons == (Reason.SHIPPING_KEPT,)
 
 
 @pytest.mark.parametrize("path", [STANDARD, STRICT], ids=lambda path: path.stem)
@@ -201,6 +212,36 @@ def test_a_body_stored_as_json_reads_back_to_an_equal_policy(path):
     stored = json.dumps(policy_body(path))
 
     assert policy_from_body(json.loads(stored)) == load_policy(path)
+
+
+def test_a_body_from_before_the_later_rules_means_what_it_always_did():
+    """Version 1 as it was released: the same hash, no new rule."""
+    released = json.loads((Path(__file__).parent / "policy_standard_1.json").read_text("utf-8"))
+
+    policy = policy_from_body(released)
+
+    assert (policy.id, policy.version) == ("standard", 1)
+    assert policy.hash == "299fc7938bad2e294929824a31db1cfd6e2f647d20b32c86e0691d5b1cb67a7e"
+    assert (policy.tender_order, policy.shipping) == ((), ShippingRule.NEVER)
+    assert (policy.clawback, policy.return_required) == (False, False)
+    assert policy.limits["VND"].per_pair_day is None
+
+
+def test_the_later_rules_are_read_as_they_are_written(standard):
+    strict = load_policy(STRICT)
+
+    assert standard.tender_order == (
+        PaymentMethod.GIFT_CARD,
+        PaymentMethod.WALLET,
+        PaymentMethod.CARD,
+        PaymentMethod.BANK_TRANSFER,
+        PaymentMethod.COD,
+    )
+    assert (standard.shipping, strict.shipping) == (ShippingRule.FULL_RETURN, ShippingRule.NEVER)
+    assert (standard.clawback, strict.clawback) == (True, False)
+    assert (standard.return_required, strict.return_required) == (False, True)
+    assert standard.limits["VND"].per_pair_day == 20_000_000
+    assert strict.limits["VND"].per_pair_day == 5_000_000
 
 
 def test_the_hash_is_of_the_content_not_of_its_spelling(tmp_path, standard):
@@ -260,6 +301,18 @@ BAD_POLICIES = [
     (text("đến {auto_USD}"), "text.vi: {auto_USD} cannot be filled"),
     (text("trong {window_days ngày"), "text.vi: .*write a literal brace twice"),
     (text("{window_days} ngày") | {"window_days": None}, "text.vi: {window_days} cannot be filled"),
+    ({"tender_order": ["GIFT_CARD", "CARD", "GIFT_CARD"]}, "tender_order names a method twice"),
+    ({"tender_order": ["CASH"]}, "tender_order.0: .*not 'CASH'"),
+    ({"tender_order": "CARD"}, "tender_order: .*not 'CARD'"),
+    ({"tender_order": None}, "tender_order: .*not None"),
+    ({"shipping": "always"}, "shipping: .*'never' or 'full_return', not 'always'"),
+    ({"shipping": True}, "shipping"),
+    ({"clawback": "true"}, "clawback: .*valid boolean, not 'true'"),
+    ({"clawback": 1}, "clawback: .*not 1"),
+    ({"return_required": "yes"}, "return_required: .*valid boolean, not 'yes'"),
+    ({"return_required": None}, "return_required: .*not None"),
+    (limits(per_pair_day=-1), "limits.VND.per_pair_day"),
+    (limits(per_pair_day="1"), "limits.VND.per_pair_day: .*not '1'"),
     ({"surprise": 1}, "surprise: is not a known field"),
     ({"surprise": float("nan")}, "may hold text, whole numbers, lists and mappings only"),
     ({"valid_from": NOW}, "may hold text, whole numbers, lists and mappings only"),
@@ -320,6 +373,16 @@ BAD_SHOPS = [
     ("orders.yaml", "quantity: 10,", 'quantity: "10",', "lines.0.quantity: .*not '10'"),
     ("orders.yaml", "discount_minor: 6000,", "discount_minor: 60001,", "discount_minor is above"),
     ("orders.yaml", "discount_minor: 6000,", "discont: 6000,", "discont: is not a known field"),
+    ("orders.yaml", "received_units: 2", "received_units: 4", "received_units is above quantity"),
+    ("orders.yaml", "received_units: 2", "received_units: -1", "received_units"),
+    ("orders.yaml", "received_units: 2", 'received_units: "2"', "received_units: .*not '2'"),
+    ("orders.yaml", "promotion_minor: 6000,", "promotion_minor: 6001,", "cannot be above it"),
+    ("orders.yaml", "kind: shipping", "kind: fee", "kind: .*not 'fee'"),
+    ("orders.yaml", "[A609-3]", "[A609-9]", "promotion.gift_line_ids: 'A609-9' is no goods line"),
+    ("orders.yaml", "[A609-3]", "[A609-3, A608-1]", "'A608-1' is no goods line"),
+    ("orders.yaml", "threshold_minor: 100000", "threshold_minor: 0", "promotion.threshold_minor"),
+    ("orders.yaml", "  promotion: {id: THANG10, threshold_minor: 100000, gift_line_ids: [A609-3]}\n", "", "promotion is missing"),
+    ("orders.yaml", "80000, category: home}", "80000, category: home, kind: shipping}", "shipping is one line an order"),
     ("orders.yaml", "returnable: false", "returnable: no", "returnable: .*not 'no'"),
     ("orders.yaml", "status: UNKNOWN", "status: LOST", r"'A504'\): status: .*not 'LOST'"),
     ("orders.yaml", "customer_id: C007", "customer_id: C099", "customer 'C099' is not in customers.yaml"),

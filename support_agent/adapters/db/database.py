@@ -5,11 +5,13 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
+from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from support_agent.adapters.db.dialect import database_now
 from support_agent.adapters.db.engines import open_engines
 from support_agent.adapters.db.faults import parse, understood
 from support_agent.adapters.db.schema import broken_references, check_revision
@@ -29,9 +31,16 @@ class SqlDatabase:
     """
 
     def __init__(
-        self, url: str, keys: KeyRing, *, readers: int = 4, busy_timeout_s: float = 10
+        self,
+        url: str,
+        keys: KeyRing,
+        *,
+        readers: int = 4,
+        busy_timeout_s: float = 10,
+        now: Callable[[Connection], datetime] = database_now,
     ) -> None:
         self._url = parse(url)
+        self._now = now
         self._keys = keys
         self._engines = open_engines(self._url, readers=readers, busy_timeout_s=busy_timeout_s)
         self._writing = ThreadPoolExecutor(self._engines.writer_threads, "database-writer")
@@ -82,7 +91,7 @@ class SqlDatabase:
 
     def _write(self, engine: Engine, fn: Callable[[Transaction], T]) -> T:
         def work(connection: Connection) -> T:
-            tx = SqlTransaction(connection, self._keys, writable=True)
+            tx = SqlTransaction(connection, self._keys, writable=True, now=self._now)
             result = fn(tx)
             tx.seal()
             return result
@@ -91,7 +100,7 @@ class SqlDatabase:
 
     def _read(self, fn: Callable[[Transaction], T]) -> T:
         def work(connection: Connection) -> T:
-            return fn(SqlTransaction(connection, self._keys, writable=False))
+            return fn(SqlTransaction(connection, self._keys, writable=False, now=self._now))
 
         return self._run(self._engines.reading, work, reading=True)
 

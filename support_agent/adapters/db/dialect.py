@@ -1,11 +1,14 @@
 """The few places where SQLite and PostgreSQL need different SQL."""
 
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Double, Table
+from sqlalchemy import Connection, Double, Table, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
+
+from support_agent.adapters.db.types import UtcDateTime
 
 
 class database_seconds(FunctionElement[float]):  # noqa: N801 - reads as an SQL function
@@ -26,12 +29,39 @@ def _postgres_seconds(*_: object, **__: object) -> str:
     return "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 
 
+class database_instant(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
+    """This moment by the database's own clock, as an instant column holds it."""
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
+@compiles(database_instant, "sqlite")
+def _sqlite_instant(*_: object, **__: object) -> str:
+    return "(strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')"
+
+
+@compiles(database_instant, "postgresql")
+def _postgres_instant(*_: object, **__: object) -> str:
+    return "clock_timestamp()"
+
+
+def database_now(connection: Connection) -> datetime:
+    """This moment by the database's own clock."""
+    return connection.execute(select(database_instant())).scalar_one()
+
+
 Insert = sqlite.Insert | postgresql.Insert
 
 
 def insert(connection: Connection, table: Table) -> Any:  # noqa: ANN401 - the union below is untyped
     """An INSERT that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
-    return postgresql.insert(table) if is_postgres(connection) else sqlite.insert(table)
+    return insert_of(table, on_postgres=is_postgres(connection))
+
+
+def insert_of(table: Table, *, on_postgres: bool) -> Any:  # noqa: ANN401 - as `insert`
+    """The same for a statement that is built before there is a connection."""
+    return postgresql.insert(table) if on_postgres else sqlite.insert(table)
 
 
 def is_postgres(connection: Connection) -> bool:

@@ -1,11 +1,12 @@
 """Small pieces of SQL that several stores need, the same on both databases."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
-from support_agent.adapters.db.dialect import insert
+from support_agent.adapters.db.dialect import insert_of, is_postgres
 from support_agent.adapters.db.types import Table
 
 
@@ -22,14 +23,24 @@ def insert_new(
 
     `on` names the columns whose conflict is expected; without them any conflict is.
     """
-    statement = insert(connection, table).on_conflict_do_nothing(index_elements=on or None)
+    statement = _insert_new(table, tuple(on), on_postgres=is_postgres(connection))
     done: sa.CursorResult[Any] = connection.execute(
-        # Without `inline`, SQLAlchemy would ask for the key of a row that may not have been
-        # inserted; without `preserve_rowcount`, psycopg's count of an INSERT is thrown away.
-        statement.inline().execution_options(preserve_rowcount=True),
-        rows[0] if len(rows) == 1 else [*rows],
+        statement, rows[0] if len(rows) == 1 else [*rows]
     )
     return done.rowcount
+
+
+@cache
+def _insert_new(table: sa.Table, on: tuple[str, ...], *, on_postgres: bool) -> Any:  # noqa: ANN401 - as `insert_of`
+    """Built once: putting it together costs more than running it."""
+    statement = insert_of(table, on_postgres=on_postgres)
+    # Without `inline`, SQLAlchemy would ask for the key of a row that may not have been
+    # inserted; without `preserve_rowcount`, psycopg's count of an INSERT is thrown away.
+    return (
+        statement.on_conflict_do_nothing(index_elements=on or None)
+        .inline()
+        .execution_options(preserve_rowcount=True)
+    )
 
 
 def storable(text: str) -> bool:

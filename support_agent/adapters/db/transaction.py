@@ -1,26 +1,40 @@
 """One open transaction: a connection and the stores that speak through it."""
 
+from collections.abc import Callable
+from datetime import datetime
 from functools import cached_property
 
 from sqlalchemy import Connection
 
+from support_agent.adapters.db.dialect import database_now
 from support_agent.adapters.db.stores.attempts import SqlAttempts
+from support_agent.adapters.db.stores.audit import SqlAudit
 from support_agent.adapters.db.stores.books import SqlBooks
 from support_agent.adapters.db.stores.decisions import SqlDecisions
 from support_agent.adapters.db.stores.people import SqlInstallation, SqlPeople, SqlPolicies
 from support_agent.adapters.db.stores.quotes import SqlQuotes
+from support_agent.adapters.db.stores.reports import SqlReports
 from support_agent.adapters.db.stores.requests import SqlRequests
 from support_agent.adapters.db.stores.runs import SqlRuns
+from support_agent.adapters.db.stores.switches import SqlDestinations, SqlInbox, SqlSwitches
 from support_agent.adapters.db.stores.talk import SqlConversations
-from support_agent.adapters.db.stores.trail import SqlAudit, SqlOutbox, SqlTasks
+from support_agent.adapters.db.stores.trail import SqlOutbox, SqlTasks
 from support_agent.domain.signing import KeyRing
 
 
 class SqlTransaction:
     """Stores are made on first use; the connection is gone when the transaction is over."""
 
-    def __init__(self, connection: Connection, keys: KeyRing, *, writable: bool) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        keys: KeyRing,
+        *,
+        writable: bool,
+        now: Callable[[Connection], datetime] = database_now,
+    ) -> None:
         self._connection = connection
+        self._now = now
         self._audit = SqlAudit(connection, keys, writable=writable)
 
     def seal(self) -> None:
@@ -66,6 +80,25 @@ class SqlTransaction:
     @cached_property
     def installation(self) -> SqlInstallation:
         return SqlInstallation(self._connection)
+
+    @cached_property
+    def switches(self) -> SqlSwitches:
+        return SqlSwitches(self._connection)
+
+    @cached_property
+    def destinations(self) -> SqlDestinations:
+        return SqlDestinations(self._connection)
+
+    @cached_property
+    def inbox(self) -> SqlInbox:
+        return SqlInbox(self._connection)
+
+    @cached_property
+    def reports(self) -> SqlReports:
+        return SqlReports(self._connection)
+
+    def database_now(self) -> datetime:
+        return self._now(self._connection)
 
     @property
     def audit(self) -> SqlAudit:

@@ -13,6 +13,7 @@ APPEND_ONLY = (
     "policy_activations",
     "refund_decisions",
     "installation",
+    "payout_destinations",
 )
 
 # PostgreSQL runs a trigger through a function; ours answers like a broken constraint.
@@ -33,7 +34,15 @@ ERASABLE: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
             "note",
             (
                 *("seq", "id", "request_id", "round", "choice", "level", "person_id", "name"),
-                *("proof", "fingerprint", "amount_minor", "currency", "limit_minor", "at"),
+                *(
+                    "proof",
+                    "fingerprint",
+                    "amount_minor",
+                    "currency",
+                    "limit_minor",
+                    "at",
+                    "evidence",
+                ),
                 *("key_id", "mac"),
             ),
         ),

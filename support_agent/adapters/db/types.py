@@ -91,6 +91,11 @@ def counter(*, default: int = 0) -> Column[Any]:
     return Column(BigInteger, nullable=False, server_default=str(default))
 
 
+def flag() -> Column[Any]:
+    """A yes or no that starts as no."""
+    return Column(sa.Boolean, nullable=False, server_default=sa.false())
+
+
 def sequence_key() -> Column[Any]:
     """A gap-allowed row number; INTEGER on SQLite, where only that one counts by itself."""
     return Column(

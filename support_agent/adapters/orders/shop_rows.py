@@ -10,18 +10,20 @@ from sqlalchemy import RowMapping
 
 from support_agent.domain.orders import (
     Address,
+    LineKind,
     Moment,
     Order,
     OrderLine,
     OrderStatus,
     Payment,
     PaymentMethod,
+    Promotion,
 )
 
 
 def order_row(order: Order) -> dict[str, Any]:
     """The order's own row."""
-    address = order.shipping_address
+    address, promotion = order.shipping_address, order.promotion
     return {
         "id": order.id,
         "customer_id": order.customer_id,
@@ -31,6 +33,7 @@ def order_row(order: Order) -> dict[str, Any]:
         **_delivery(order.delivered_at),
         "shipping_address": None if address is None else asdict(address),
         "note": order.note,
+        "promotion": None if promotion is None else asdict(promotion),
     }
 
 
@@ -50,6 +53,9 @@ def line_rows(order: Order) -> list[dict[str, Any]]:
             **_delivery(line.delivered_at),
             "variant_id": line.variant_id,
             "options": dict(line.options),
+            "kind": line.kind,
+            "received_units": line.received_units,
+            "promotion_minor": line.promotion_minor,
         }
         for position, line in enumerate(order.lines)
     ]
@@ -88,7 +94,14 @@ def to_order(row: RowMapping, lines: Sequence[RowMapping], payments: Sequence[Ro
         delivered_at=_delivered(row),
         shipping_address=None if address is None else Address(**address),
         note=row["note"],
+        promotion=_promotion(row["promotion"]),
     )
+
+
+def _promotion(told: dict[str, Any] | None) -> Promotion | None:
+    if told is None:
+        return None
+    return Promotion(**{**told, "gift_line_ids": tuple(told["gift_line_ids"])})
 
 
 def _delivery(moment: Moment | None) -> dict[str, Any]:
@@ -124,6 +137,9 @@ def _line(row: RowMapping) -> OrderLine:
         delivered_at=_delivered(row),
         variant_id=row["variant_id"],
         options=MappingProxyType(row["options"]),
+        kind=LineKind(row["kind"]),
+        received_units=row["received_units"],
+        promotion_minor=row["promotion_minor"],
     )
 
 

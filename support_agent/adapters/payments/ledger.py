@@ -1,9 +1,10 @@
 """The `ledger` gateway: refunds recorded in a book of its own, where no payment provider is."""
 
 import hashlib
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TypeVar
+from datetime import datetime
+from typing import NoReturn, TypeVar
 
 import sqlalchemy as sa
 
@@ -12,6 +13,7 @@ from support_agent.adapters.db.statements import insert_new, table_of
 from support_agent.adapters.db.tables.shop import LedgerPayout, ShopPayment
 from support_agent.domain.errors import (
     DatabaseUnavailable,
+    EventRefused,
     IdempotencyMismatch,
     PaymentDeclined,
     PaymentOutcomeUnknown,
@@ -19,6 +21,7 @@ from support_agent.domain.errors import (
 from support_agent.ports.payments import (
     GatewayRefund,
     GatewayStatus,
+    PaymentRef,
     PaymentState,
     RefundInstruction,
 )
@@ -27,6 +30,7 @@ T = TypeVar("T")
 
 PAYMENTS = table_of(ShopPayment)
 PAYOUTS = table_of(LedgerPayout)
+PAGE = 500
 
 
 class LedgerGateway:
@@ -35,8 +39,11 @@ class LedgerGateway:
     name = "ledger"
     livemode = False
 
-    def __init__(self, connections: Connections, *, books_only: bool = False) -> None:
+    def __init__(
+        self, connections: Connections, *, books_only: bool = False, page: int = PAGE
+    ) -> None:
         self._connections = connections
+        self._page = page
         self.books_only = books_only
 
     async def refund(self, instruction: RefundInstruction) -> GatewayRefund:
@@ -56,7 +63,27 @@ class LedgerGateway:
 
         return await _answered(self._connections.run_read(read))
 
-    async def payment_state(self, instruction: RefundInstruction) -> PaymentState:
+    async def get(self, provider_refund_id: str, payment: PaymentRef) -> GatewayRefund | None:
+        def read(connection: sa.Connection) -> GatewayRefund | None:
+            found = sa.select(PAYOUTS).where(
+                PAYOUTS.c.provider_refund_id == provider_refund_id, *_of_payment(PAYOUTS, payment)
+            )
+            row = connection.execute(found).mappings().first()
+            return None if row is None else _told(row)
+
+        return await _answered(self._connections.run_read(read))
+
+    async def refunds_since(self, since: datetime) -> AsyncIterator[GatewayRefund]:
+        after = 0
+        while True:
+            rows = await _answered(self._connections.run_read(_page(since, after, self._page)))
+            for row in rows:
+                yield _told(row)
+            if len(rows) < self._page:
+                return
+            after = rows[-1]["seq"]
+
+    async def payment_state(self, payment: PaymentRef) -> PaymentState:
         """The payment as the shop's table has it, less what this gateway paid back.
 
         Raises:
@@ -64,12 +91,12 @@ class LedgerGateway:
         """
 
         def read(connection: sa.Connection) -> PaymentState:
-            payment = _known(connection.execute(_payment(instruction)).mappings().first())
+            row = _known(connection.execute(_payment(payment)).mappings().first())
             return PaymentState(
-                captured_minor=payment["captured_minor"],
-                refunded_minor=_refunded(connection, instruction),
-                disputed=payment["disputed"],
-                account=payment["account"],
+                captured_minor=row["captured_minor"],
+                refunded_minor=_refunded(connection, payment),
+                disputed=row["disputed"],
+                account=row["account"],
                 livemode=self.livemode,
             )
 
@@ -77,6 +104,13 @@ class LedgerGateway:
 
     async def aclose(self) -> None:
         """Nothing to close: the connections are the database's."""
+
+
+class LedgerEvents:
+    """Where no provider is, nothing reports: whatever calls itself an event is refused."""
+
+    def verify(self, body: bytes, headers: Mapping[str, str], *, now: datetime) -> NoReturn:
+        raise EventRefused("the ledger gateway has no provider that could send events")
 
 
 async def _answered(work: Awaitable[T]) -> T:
@@ -88,7 +122,8 @@ async def _answered(work: Awaitable[T]) -> T:
 
 def _refund(connection: sa.Connection, instruction: RefundInstruction) -> GatewayRefund:
     # The payment's row is locked first, so that refunds of one payment are judged one by one.
-    payment = connection.execute(_payment(instruction).with_for_update()).mappings().first()
+    wanted = _payment(instruction.payment).with_for_update()
+    payment = connection.execute(wanted).mappings().first()
     row = _recorded(connection, instruction.key)
     if row is None:
         _check(connection, instruction, _known(payment))
@@ -105,7 +140,7 @@ def _refund(connection: sa.Connection, instruction: RefundInstruction) -> Gatewa
 def _check(
     connection: sa.Connection, instruction: RefundInstruction, payment: sa.RowMapping
 ) -> None:
-    refunded = _refunded(connection, instruction)
+    refunded = _refunded(connection, instruction.payment)
     rules = (
         (payment["disputed"], "payment_disputed"),
         (payment["currency"] != instruction.currency, "currency_mismatch"),
@@ -123,27 +158,40 @@ def _known(payment: sa.RowMapping | None) -> sa.RowMapping:
     return payment
 
 
-def _payment(instruction: RefundInstruction) -> sa.Select[tuple[object, ...]]:
-    return sa.select(PAYMENTS).where(*_of_payment(PAYMENTS, instruction))
+def _payment(payment: PaymentRef) -> sa.Select[tuple[object, ...]]:
+    return sa.select(PAYMENTS).where(*_of_payment(PAYMENTS, payment))
 
 
-def _of_payment(
-    table: sa.Table, instruction: RefundInstruction
-) -> tuple[sa.ColumnElement[bool], ...]:
+def _of_payment(table: sa.Table, payment: PaymentRef) -> tuple[sa.ColumnElement[bool], ...]:
     return (
-        table.c.gateway == instruction.gateway,
-        table.c.account == instruction.account,
-        table.c.gateway_payment_id == instruction.gateway_payment_id,
+        table.c.gateway == payment.gateway,
+        table.c.account == payment.account,
+        table.c.gateway_payment_id == payment.gateway_payment_id,
     )
 
 
-def _refunded(connection: sa.Connection, instruction: RefundInstruction) -> int:
+def _refunded(connection: sa.Connection, payment: PaymentRef) -> int:
     total = connection.scalar(
         sa.select(sa.func.coalesce(sa.func.sum(PAYOUTS.c.amount_minor), 0)).where(
-            *_of_payment(PAYOUTS, instruction)
+            *_of_payment(PAYOUTS, payment)
         )
     )
     return int(total or 0)
+
+
+def _page(
+    since: datetime, after: int, size: int
+) -> Callable[[sa.Connection], Sequence[sa.RowMapping]]:
+    def read(connection: sa.Connection) -> Sequence[sa.RowMapping]:
+        found = (
+            sa.select(PAYOUTS)
+            .where(PAYOUTS.c.recorded_at >= since, PAYOUTS.c.seq > after)
+            .order_by(PAYOUTS.c.seq)
+            .limit(size)
+        )
+        return connection.execute(found).mappings().all()
+
+    return read
 
 
 def _recorded(connection: sa.Connection, key: str) -> sa.RowMapping | None:
@@ -161,6 +209,11 @@ def _told(row: sa.RowMapping) -> GatewayRefund:
     return GatewayRefund(
         provider_refund_id=row["provider_refund_id"],
         key=row["key"],
+        payment=PaymentRef(
+            gateway=row["gateway"],
+            account=row["account"],
+            gateway_payment_id=row["gateway_payment_id"],
+        ),
         status=GatewayStatus.SUCCEEDED,
         amount_minor=row["amount_minor"],
         currency=row["currency"],

@@ -5,12 +5,16 @@ from support_agent.ports.storage.books import (
     BookTotal,
     CapKey,
     CapScope,
+    FactBooked,
+    FactKind,
+    GatewayFact,
     Mismatch,
     Posting,
     Shortage,
 )
 from support_agent.ports.storage.database import Database, Transaction
 from support_agent.ports.storage.people import Installation, People, Policies, StoredPolicy
+from support_agent.ports.storage.reports import Reports, Tally
 from support_agent.ports.storage.requests import (
     Attempts,
     Decisions,
@@ -19,6 +23,15 @@ from support_agent.ports.storage.requests import (
     RequestFilter,
     Requests,
     Unreadable,
+)
+from support_agent.ports.storage.switches import (
+    Destinations,
+    Inbox,
+    InboxEntry,
+    PayoutDestination,
+    Switch,
+    Switches,
+    SwitchName,
 )
 from support_agent.ports.storage.talk import Conversations, RunEnd, Runs
 from support_agent.ports.storage.trail import Audit, Outbox, Task, Tasks
@@ -33,20 +46,32 @@ __all__ = [
     "Conversations",
     "Database",
     "Decisions",
+    "Destinations",
+    "FactBooked",
+    "FactKind",
+    "GatewayFact",
+    "Inbox",
+    "InboxEntry",
     "Installation",
     "Mismatch",
     "Outbox",
     "Page",
+    "PayoutDestination",
     "People",
     "Policies",
     "Posting",
     "Quotes",
+    "Reports",
     "RequestFilter",
     "Requests",
     "RunEnd",
     "Runs",
     "Shortage",
     "StoredPolicy",
+    "Switch",
+    "SwitchName",
+    "Switches",
+    "Tally",
     "Task",
     "Tasks",
     "Transaction",

@@ -1,11 +1,14 @@
 """How a use case gets a transaction."""
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from support_agent.ports.storage.books import Books
 from support_agent.ports.storage.people import Installation, People, Policies
+from support_agent.ports.storage.reports import Reports
 from support_agent.ports.storage.requests import Attempts, Decisions, Quotes, Requests
+from support_agent.ports.storage.switches import Destinations, Inbox, Switches
 from support_agent.ports.storage.talk import Conversations, Runs
 from support_agent.ports.storage.trail import Audit, Outbox, Tasks
 
@@ -41,6 +44,18 @@ class Transaction(Protocol):
     def outbox(self) -> Outbox: ...
     @property
     def tasks(self) -> Tasks: ...
+    @property
+    def switches(self) -> Switches: ...
+    @property
+    def destinations(self) -> Destinations: ...
+    @property
+    def inbox(self) -> Inbox: ...
+    @property
+    def reports(self) -> Reports: ...
+
+    def database_now(self) -> datetime:
+        """The database's own clock, aware: what ages of payments are measured by."""
+        ...
 
 
 class Database(Protocol):

@@ -15,6 +15,10 @@ class People(Protocol):
         """By level, then name."""
         ...
 
+    def of_person(self, person_id: str) -> tuple[Approver, ...]:
+        """Every account of one person, by level, then name."""
+        ...
+
     def put(self, approver: Approver) -> bool:
         """Insert, or replace all but the token; False when nothing changed."""
         ...

@@ -36,6 +36,10 @@ class Quotes(Protocol):
         """Code put them into message `seq`; the last showing is what is answered."""
         ...
 
+    def of_group(self, group_id: str) -> tuple[Quote, ...]:
+        """The quotes that are offered and answered as one, in the order in which they were made."""
+        ...
+
     def open_in(self, conversation_id: str) -> tuple[Quote, ...]:
         """Not superseded and not filed; whether they have expired is the caller's to judge."""
         ...
@@ -48,6 +52,11 @@ class RequestFilter:
     status: RequestStatus | None = None
     customer_id: str | None = None
     order_id: str | None = None
+    currency: str | None = None
+    least_minor: int | None = None  # amounts from here on, in minor units
+    most_minor: int | None = None  # amounts up to here
+    level: int | None = None  # needs exactly this level
+    filed_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +85,26 @@ class Requests(Protocol):
         """
         ...
 
-    def move(
-        self,
-        request: RefundRequest,
-        to: RequestStatus,
-        *,
-        round: int,  # noqa: A002 - the field's name
-        approved_until: datetime | None,
-    ) -> bool:
-        """Conditional on status and version as in `request`; the version goes up by one.
+    def move(self, before: RefundRequest, after: RefundRequest) -> bool:
+        """Write the CHANGEABLE fields of `after`, conditional on status and version of `before`.
 
-        False when somebody else moved it first.
+        The moment of the move is kept by the database's clock. False when somebody else moved it
+        first.
         """
+        ...
+
+    def of_group(self, group_id: str) -> tuple[RefundRequest, ...]:
+        """The requests that are decided as one, in the order in which they were filed."""
+        ...
+
+    def due(self, now: datetime, *, limit: int, after: str | None = None) -> tuple[str, ...]:
+        """Ids of pending ones past `due_at`, as `in_status` gives them."""
+        ...
+
+    def unmoved_since(
+        self, status: RequestStatus, before: datetime, *, limit: int
+    ) -> tuple[str, ...]:
+        """Ids in this status since before then (database clock), oldest first."""
         ...
 
     def hold(self, request: RefundRequest) -> bool:
@@ -122,7 +139,12 @@ class Decisions(Protocol):
     """Insert-only, by trigger."""
 
     def add(self, decision: Decision) -> None:
-        """One decision of a person per request and round."""
+        """One decision of a person per request and round, and one of a proof over all requests.
+
+        Raises:
+            AlreadyDecided: by this person, in this round.
+            DecisionRefused: EVIDENCE_USED.
+        """
         ...
 
     def of(self, request_id: str) -> tuple[Decision, ...]:
@@ -146,6 +168,18 @@ class Attempts(Protocol):
         ...
 
     def of(self, request_id: str) -> tuple[Attempt, ...]: ...
+
+    def due_for_check(
+        self, *, sent_after: datetime, checked_before: datetime, limit: int
+    ) -> tuple[Attempt, ...]:
+        """Succeeded ones sent since then that nobody asked about since; longest unasked first."""
+        ...
+
+    def by_provider_id(self, gateway: str, provider_refund_id: str) -> Attempt | None: ...
+
+    def by_key(self, key: str) -> Attempt | None: ...
+
+    def mark_checked(self, attempt_id: str, at: datetime) -> None: ...
 
     def finish(
         self,

@@ -58,6 +58,10 @@ class Conversations(Protocol):
         """A person takes over; False when one has already."""
         ...
 
+    def give_back(self, conversation_id: str) -> bool:
+        """The agent answers again; False when no person had it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:

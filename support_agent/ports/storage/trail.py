@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol
 
 from support_agent.domain.audit import AuditEvent, AuditHead, AuditRow
+from support_agent.domain.audit_index import AuditIndex, Children, Entry, Position
 
 
 class Audit(Protocol):
@@ -24,7 +25,41 @@ class Audit(Protocol):
         ...
 
     def latest_for(self, subject: str, *, prefix: str = "") -> AuditRow | None:
-        """The newest event about a subject, of those whose action starts with `prefix`."""
+        """The newest event about a subject, of those whose action starts with `prefix`.
+
+        Of those that are there: who can write the database may have hidden it. See `vouched`.
+        """
+        ...
+
+    def vouched(self, topic: str, subject: str) -> AuditRow | None:
+        """The newest event about a subject, of a topic of `topic_of`: proved, and so not hidden.
+
+        None is proved as well: there never was one. All of it is read in one statement, so that
+        who writes meanwhile does not make a sound history look broken.
+
+        Raises:
+            HistoryBroken: the stored rows prove nothing, somebody changed them.
+            ConfigurationError: the history is older than its index; says how to make that.
+        """
+        ...
+
+    def hold(self) -> AuditHead:
+        """The head, which nobody moves before this transaction ends. Nothing is locked after it."""
+        ...
+
+    def index_entries(self) -> Iterator[Entry]:
+        """The index as it is stored; read to the end."""
+        ...
+
+    def index_nodes(self) -> Iterator[tuple[Position, Children]]:
+        """The nodes above its entries; read to the end."""
+        ...
+
+    def replace_index(self, index: AuditIndex) -> None:
+        """Store this whole index, made from a chain that was walked under `hold`.
+
+        It counts as proved: the next event appended here signs it.
+        """
         ...
 
 
@@ -45,12 +80,20 @@ class Task:
     subject: str
     conversation_id: str | None
     created_at: datetime
+    due_at: datetime | None = None
     done_at: datetime | None = None
+    done_by: str | None = None
 
 
 class Tasks(Protocol):
     def add(self, task: Task) -> bool:
         """False when a task of this id exists: the same fact makes one task."""
+        ...
+
+    def get(self, task_id: str) -> Task | None: ...
+
+    def finish(self, task_id: str, *, by: str, at: datetime) -> bool:
+        """False when it is done already."""
         ...
 
     def list(self, *, open_only: bool, limit: int, after: str | None = None) -> tuple[Task, ...]:

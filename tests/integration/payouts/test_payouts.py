@@ -10,10 +10,10 @@ from support_agent.domain.errors import OrdersUnavailable, PaymentOutcomeUnknown
 from support_agent.domain.orders import OrderStatus
 from support_agent.domain.refunds import AttemptStatus, RefundRequest, RequestStatus
 from support_agent.ports.payments import GatewayStatus
-from support_agent.services import payouts, sweeps
-from support_agent.services.payouts import IN_FLIGHT
+from support_agent.services import payouts, reconciliation, sweeps
 from support_agent.testing.gateway import Act, GatewaySimulator
 from tests.heart import (
+    add_destination,
     approved,
     assert_sound,
     attempts,
@@ -206,24 +206,6 @@ class TestUnknown:
         assert "Đã hoàn" in (await notices(shop, request.conversation_id))[-1]
         await assert_sound(shop)
 
-    async def test_what_the_gateway_does_not_know_stays_in_doubt(self, shop: Shop, gateway):
-        """Cases row 8: no clock turns doubt into a failure, and nothing is sent again."""
-        request = await approved(shop)
-        gateway.will(Act.LOSE_REQUEST)
-        await pay(shop, request)
-        shop.clock.advance(timedelta(hours=25))
-
-        (still,) = await shop.container.payouts().reconcile()
-        await shop.container.payouts().pay_due()
-        await shop.container.payouts().reconcile()
-
-        assert still.status is S.IN_DOUBT
-        (task,) = await tasks(shop, "still_in_doubt")
-        assert task.subject == request.id
-        assert len(gateway.sent) == 1
-        assert await balance(shop) == (250_000, 0)
-        assert len(await notices(shop, request.conversation_id)) == 1
-
     async def test_doubt_can_neither_be_cancelled_nor_expires(self, shop: Shop, gateway):
         request = await approved(shop)
         gateway.will(Act.LOSE_ANSWER)
@@ -295,24 +277,11 @@ class TestPending:
         await pay(shop, request)
         gateway.settle(f"refund:{request.id}:1", word)
 
-        shop.clock.advance(timedelta(days=10))
         (settled,) = await shop.container.payouts().reconcile()
 
         assert settled.status is status
         assert await balance(shop) == counters
-        assert await tasks(shop, "still_provider_pending") == []
         await assert_sound(shop)
-
-    async def test_after_ten_days_a_person_looks(self, shop: Shop, gateway):
-        request = await approved(shop)
-        gateway.will(Act.PENDING)
-        await pay(shop, request)
-        shop.clock.advance(timedelta(days=10, seconds=1))
-
-        await shop.container.payouts().reconcile()
-
-        (task,) = await tasks(shop, "still_provider_pending")
-        assert task.subject == request.id
 
 
 class TestInFlight:
@@ -326,36 +295,12 @@ class TestInFlight:
         assert still.status is S.PAYING
         assert await notices(shop, request.conversation_id) == []
 
-    async def test_an_old_one_that_is_unknown_is_in_doubt(self, shop: Shop, gateway):
-        request = await self._stuck(shop, gateway, Act.HANG_BEFORE)
-        shop.clock.advance(IN_FLIGHT + timedelta(seconds=1))
-
-        (unclear,) = await shop.container.payouts().reconcile()
-        (still,) = await shop.container.payouts().reconcile()
-
-        assert unclear.status is still.status is S.IN_DOUBT
-        assert len(gateway.sent) == 1
-        assert len(await notices(shop, request.conversation_id)) == 1
-        await assert_sound(shop)
-
     async def test_one_that_is_known_is_settled_at_once(self, shop: Shop, gateway):
         await self._stuck(shop, gateway, Act.HANG_AFTER)
 
         (settled,) = await shop.container.payouts().reconcile()
 
         assert settled.status is S.REFUNDED
-        await assert_sound(shop)
-
-    async def test_an_answer_that_comes_after_all_is_believed(self, shop: Shop, gateway):
-        request = await self._stuck(shop, gateway, Act.HANG_BEFORE)
-        shop.clock.advance(IN_FLIGHT + timedelta(seconds=1))
-        await shop.container.payouts().reconcile()
-        attempt = (await attempts(shop, request))[0]
-        payouts = shop.container.payouts()
-
-        await payouts._send(attempt, notify=True)
-
-        assert (await shop.request(request.id)).status is S.REFUNDED
         await assert_sound(shop)
 
     async def _stuck(self, shop: Shop, gateway, act: Act) -> RefundRequest:
@@ -419,17 +364,16 @@ class TestDue:
             request = await approved(shop, order_id, "lan", customer=customer)
             gateway.will(Act.LOSE_ANSWER)
             await pay(shop, request)
-        find, asked = gateway.find, []
+        find = gateway.find
 
-        async def silent_once(instruction):
-            asked.append(instruction)
-            if len(asked) == 1:
+        async def silent_about_one(instruction):
+            if instruction.gateway_payment_id == "led_A100_1":
                 raise PaymentOutcomeUnknown("reset")
             return await find(instruction)
 
-        gateway.find = silent_once
+        gateway.find = silent_about_one
 
-        (settled,) = await shop.container.payouts().reconcile()
+        (settled,) = await shop.container.reconciliation().run()
 
         assert settled.order_id == "A205"
 
@@ -453,9 +397,9 @@ class TestDue:
     async def test_those_that_stay_in_doubt_do_not_keep_later_ones_from_being_settled(
         self, shop: Shop, gateway, monkeypatch
     ):
-        monkeypatch.setattr(payouts, "PAGE", 1)
+        monkeypatch.setattr(reconciliation, "PAGE", 1)
         monkeypatch.setattr(sweeps, "PAGE", 1)
-        gateway.will(Act.LOSE_REQUEST, Act.LOSE_REQUEST, Act.LOSE_ANSWER)
+        gateway.will(Act.ERROR_BEFORE, Act.ERROR_BEFORE, Act.LOSE_ANSWER)
         for order_id, customer in (("A102", "C001"), ("A103", "C001"), ("A204", "C002")):
             await shop.filed(order_id, customer=customer)
 
@@ -510,6 +454,7 @@ async def test_what_no_gateway_can_send_becomes_a_persons_task(
     shop: Shop, gateway, order_id: str, amount: int
 ):
     """Cash on delivery and bank transfer."""
+    await add_destination(shop)
     request = await approved(shop, order_id, "lan", customer="C006")
 
     by_hand = await pay(shop, request)
@@ -523,6 +468,7 @@ async def test_what_no_gateway_can_send_becomes_a_persons_task(
 
 
 async def test_cash_is_not_paid_by_hand_once_it_is_disputed(shop: Shop):
+    await add_destination(shop)
     request = await approved(shop, "A602", "lan", customer="C006")
     await dispute(shop, "A602")
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from support_agent.domain.errors import DecisionRefused
 from support_agent.domain.orders import OrderStatus
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.testing.gateway import Act
@@ -12,6 +13,7 @@ from tests.heart import (
     assert_sound,
     attack,
     balance,
+    books_of,
     change_approver,
     change_order,
     change_policy,
@@ -19,6 +21,7 @@ from tests.heart import (
     dispute,
     events,
     pay,
+    tasks,
 )
 from tests.kit import Shop
 
@@ -64,11 +67,46 @@ class TestWorseSinceTheApproval:
 
         await self._back(shop, gateway, request, "PAYMENT_FROZEN")
 
-    async def test_refunds_our_books_do_not_explain(self, shop: Shop, gateway):
+    async def test_a_chargeback_our_books_do_not_know(self, shop: Shop, gateway):
+        request = await approved(shop)
+        gateway.charge_back(gateway.dispute("led_A100_1", 1))
+
+        await self._back(shop, gateway, request, "DISPUTED")
+
+    async def test_refunds_our_books_do_not_explain_are_booked(self, shop: Shop, gateway):
+        request = await approved(shop, amount=210_000)
+        outside = gateway.refund_outside("led_A100_1", 30_000)
+
+        back = await pay(shop, request)
+        again = await pay(shop, request)
+
+        assert (back.status, back.round) == (S.PENDING_APPROVAL, 2)
+        assert again == back
+        assert gateway.sent == []
+        assert await balance(shop) == (210_000, 30_000)
+        (event,) = await events(shop, "payment.external")
+        assert event.data["reference"] == outside.provider_refund_id
+        await assert_sound(shop)
+        # Who decides again has seen it, and now it is explained.
+        await shop.container.approvals().approve(request.id, by=await shop.approver("lan"))
+        assert (await pay(shop, request)).status is S.REFUNDED
+        assert await balance(shop) == (0, 240_000)
+
+    async def test_what_was_refunded_outside_and_does_not_fit_stops_the_payment(
+        self, shop: Shop, gateway
+    ):
         request = await approved(shop)
         gateway.refund_outside("led_A100_1", 1)
 
-        await self._back(shop, gateway, request, "PAYMENT_FROZEN")
+        await pay(shop, request)
+
+        (payment,) = (await books_of(shop, "A100")).payments
+        assert (payment.overdrawn_minor, payment.frozen) == (1, True)
+        assert len(await tasks(shop, "outside_refund")) == 1
+        by = await shop.approver("lan")
+        with pytest.raises(DecisionRefused):
+            await shop.container.approvals().approve(request.id, by=by)
+        await assert_sound(shop)
 
     async def test_a_cancelled_order(self, shop: Shop, gateway):
         request = await approved(shop)

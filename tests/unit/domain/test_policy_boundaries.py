@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support_agent.domain.assessment import (
-    assess,
-    days_since,
-    last_day,
-    required_approvals,
-    required_level,
-)
+from support_agent.domain.assessment import assess, required_approvals, required_level
 from support_agent.domain.errors import InvalidInput, RefundRefused
 from support_agent.domain.orders import Order, OrderLine, OrderStatus, Payment, PaymentMethod
 from support_agent.domain.policy import (
@@ -27,6 +21,7 @@ from support_agent.domain.policy import (
     Verdict,
 )
 from support_agent.domain.reasons import Reason, sentence
+from support_agent.domain.window import days_since, last_day
 
 VN = timezone(timedelta(hours=7))
 NOON = datetime(2026, 10, 13, 12, tzinfo=VN)

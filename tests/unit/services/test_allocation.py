@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from support_agent.domain.allocation import (
     Wish,
     allocate,
-    choose_payment,
-    destination_of,
-    payment_with_room,
     still_fits,
 )
 from support_agent.domain.assessment import assess
 from support_agent.domain.errors import InvalidInput, RefundRefused
 from support_agent.domain.policy import LineBalance, OrderBooks, PaymentBalance
+from support_agent.domain.refunds import RefundLine
+from support_agent.domain.tenders import destination_of, payment_with_room
 from support_agent.testing.builders import NOW, make_line, make_order, make_payment
 from tests.heart import sample_shop
 
@@ -38,7 +37,7 @@ def order_of(*totals: tuple[int, int]):
 
 
 def allocated(wish: Wish, order, books: OrderBooks = OrderBooks()):  # noqa: B008 - frozen
-    return allocate(wish, order, books, assess(order, books, POLICY, NOW))
+    return allocate(wish, assess(order, books, POLICY, NOW)).lines
 
 
 def after(order, books: OrderBooks, lines) -> OrderBooks:
@@ -111,8 +110,8 @@ def test_units_one_by_one_add_up_to_the_line_and_not_a_dong_more(total, quantity
         (Wish(amount_minor=1_001), "AMOUNT_TOO_HIGH"),
         (Wish(units={}), "LINE_UNKNOWN"),
         (Wish(units={"9": 1}), "LINE_UNKNOWN"),
-        (Wish(units={"1": 0}), "AMOUNT_INVALID"),
-        (Wish(units={"1": -1}), "AMOUNT_INVALID"),
+        (Wish(units={"1": 0}), "QUANTITY_INVALID"),
+        (Wish(units={"1": -1}), "QUANTITY_INVALID"),
         (Wish(units={"1": 3}), "QUANTITY_TOO_HIGH"),
     ],
 )
@@ -138,14 +137,6 @@ def test_money_given_back_before_lowers_what_the_units_come_to():
 class TestPayments:
     ORDER = make_order((make_line("1", 1_000),), (make_payment("P1", 400), make_payment("P2", 600)))
 
-    def test_the_first_with_room_for_all_of_it_pays(self):
-        assert choose_payment(self.ORDER, OrderBooks(), 400).id == "P1"
-        assert choose_payment(self.ORDER, OrderBooks(), 401).id == "P2"
-
-    def test_none_pays_a_part(self):
-        with pytest.raises(RefundRefused, match="SPLIT_PAYMENT"):
-            choose_payment(self.ORDER, OrderBooks(), 601)
-
     @pytest.mark.parametrize(
         "balance",
         [
@@ -162,7 +153,6 @@ class TestPayments:
         )
 
         assert payment_with_room(self.ORDER, books, "P1", 400) is None
-        assert choose_payment(self.ORDER, books, 400).id == "P2"
 
     def test_a_payment_that_is_gone_has_no_room(self):
         assert payment_with_room(self.ORDER, OrderBooks(), "P3", 1) is None
@@ -191,3 +181,19 @@ class TestStillFits:
         shorter = order_of((1_001, 1))
 
         assert not still_fits(lines, assess(shorter, OrderBooks(), POLICY, NOW))
+
+    def test_more_than_a_line_has_left_does_not_though_the_order_has_it(self):
+        order = order_of((1_000, 1), (1_000, 1))
+
+        for amount, fits in ((1_000, True), (1_001, False)):
+            part = RefundLine(line_id="1", units=0, amount_minor=amount)
+            assert still_fits([part], assess(order, OrderBooks(), POLICY, NOW)) is fits
+
+    def test_more_than_the_payments_have_left_does_not_though_the_lines_have_it(self):
+        """Something was refunded outside, on no line."""
+        order = order_of((1_000, 1))
+        lines = allocated(Wish(), order)
+        outside = PaymentBalance(payment_id="P1", captured_minor=1_000, refunded_minor=1)
+        books = OrderBooks(payments=(outside,))
+
+        assert not still_fits(lines, assess(order, books, POLICY, NOW))

@@ -23,7 +23,8 @@ from support_agent.domain.refunds import (
     filing_digest,
     fingerprint,
 )
-from support_agent.services.refunds import RefundLife, state_facts
+from support_agent.services.refunds import RefundLife
+from support_agent.services.request_facts import state_facts
 from support_agent.testing.builders import NOW, make_request
 from support_agent.testing.clock import FixedClock
 
@@ -65,9 +66,19 @@ OTHER = {
     "created_at": NOW - timedelta(seconds=1),
     "expires_at": NOW + timedelta(days=30),
     "approved_until": NOW,
+    "due_at": NOW + timedelta(days=30),
+    "filed_minor": 300_000,
+    "escalations": 1,
+    "asked_at": NOW,
+    "attempt_no": 2,
+    "attempt_at": NOW,
+    "retried_by": "P-S",
 }
 # These move with the request; no decision depends on them, the history does.
-MOVING = {"status", "version", "round", "approved_until"}
+MOVING = {
+    *("status", "version", "round", "approved_until", "due_at", "filed_minor", "escalations"),
+    *("asked_at", "attempt_no", "attempt_at", "retried_by"),
+}
 # Who asked and until when: signed by the history, not by the decision.
 FILING = {
     *("quote_id", "group_id", "conversation_id", "run_id", "verdict", "reasons", "consent"),
@@ -129,10 +140,11 @@ def test_the_key_of_an_attempt_is_the_request_and_a_number():
     assert attempt_key("req_1", 2) == "refund:req_1:2"
 
 
-# DESIGN section 5, as far as this step goes: the moves, and who may make them.
+# DESIGN section 5: the moves, and who may make them.
 LISTED = {
-    (None, S.PENDING_APPROVAL): "COS",
+    (None, S.PENDING_APPROVAL): "COSA",
     (None, S.APPROVED): "C",
+    (S.PENDING_APPROVAL, S.PENDING_APPROVAL): "YA",
     (S.PENDING_APPROVAL, S.APPROVED): "A",
     (S.PENDING_APPROVAL, S.REJECTED): "A",
     (S.PENDING_APPROVAL, S.CANCELLED): "COS",
@@ -155,6 +167,10 @@ LISTED = {
     (S.IN_DOUBT, S.PROVIDER_PENDING): "Y",
     (S.IN_DOUBT, S.FAILED): "Y",
     (S.IN_DOUBT, S.MANUAL_REVIEW): "Y",
+    (S.FAILED, S.PENDING_APPROVAL): "OSA",
+    (S.REFUNDED, S.FAILED): "Y",
+    (S.MANUAL_REVIEW, S.REFUNDED): "A",
+    (S.MANUAL_REVIEW, S.FAILED): "A",
 }
 LETTERS = {
     "C": PrincipalKind.CUSTOMER,
@@ -175,7 +191,10 @@ class TestTable:
         for (before, after), move in MOVES.items():
             held_before, held_after = before in OPEN, after in OPEN
             if held_before and after is S.REFUNDED:
-                assert move.effect is LedgerKind.SETTLE
+                by_hand = before is S.MANUAL_REVIEW
+                assert move.effect is (LedgerKind.MANUAL if by_hand else LedgerKind.SETTLE)
+            elif before is S.REFUNDED:
+                assert move.effect is LedgerKind.REVERSE
             elif held_before and not held_after:
                 assert move.effect is LedgerKind.RELEASE
             elif held_after and not held_before:
@@ -196,5 +215,5 @@ class TestTable:
                 life.transition(None, request, after, actor=actor)
 
     def test_nothing_leads_out_of_a_final_state(self):
-        final = set(S) - OPEN
+        final = set(S) - OPEN - {S.REFUNDED, S.FAILED}
         assert not {before for before, _ in MOVES} & final

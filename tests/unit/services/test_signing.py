@@ -50,6 +50,11 @@ def test_different_rows_have_different_bytes(one: list[str], other: list[str]):
     assert (canonical(one) == canonical(other)) is (one == other)
 
 
+def test_lengths_are_those_of_the_bytes_whatever_the_letters():
+    assert canonical(("a", "bc")) == b"1:a2:bc"
+    assert canonical(("a", "đơn")) == b"1:a5:" + "đơn".encode()
+
+
 def test_a_rotated_key_still_verifies_and_the_first_signs():
     key_id, mac = KEYS.sign(("a",))
     rotated = KeyRing(keys=(NEW, OLD))

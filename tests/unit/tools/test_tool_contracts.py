@@ -158,7 +158,7 @@ def test_a_result_is_compact_utf8_in_the_tools_own_order():
     ("error", "code", "words"),
     [
         (OrderNotFound("A9"), "ORDER_NOT_FOUND", "'A9'"),
-        (RefundRefused(Reason.SPLIT_PAYMENT, max="5 ₫"), "SPLIT_PAYMENT", "tối đa 5 ₫"),
+        (RefundRefused(Reason.AMOUNT_TOO_HIGH, max="5 ₫"), "AMOUNT_TOO_HIGH", "tối đa 5 ₫"),
         (TimeoutError("secret"), "TOOL_TIMEOUT", "too long"),
         (ValueError("secret"), "TOOL_FAILED", "ValueError"),
         (RecursionError("secret"), "TOOL_FAILED", "RecursionError"),

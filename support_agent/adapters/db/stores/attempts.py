@@ -1,9 +1,15 @@
 """Payout attempts in SQL; a partial unique index allows one per request that has not failed."""
 
+from datetime import datetime
+
 import sqlalchemy as sa
 
 from support_agent.adapters.db.statements import insert_new, table_of
-from support_agent.adapters.db.tables.requests import NOT_FAILED_SQL, RefundAttemptRow
+from support_agent.adapters.db.tables.requests import (
+    NOT_FAILED_SQL,
+    SUCCEEDED_SQL,
+    RefundAttemptRow,
+)
 from support_agent.domain.errors import NotFound
 from support_agent.domain.refunds import Attempt, AttemptStatus
 
@@ -35,6 +41,36 @@ class SqlAttempts:
         )
         return tuple(_from_row(row) for row in found.mappings())
 
+    def by_provider_id(self, gateway: str, provider_refund_id: str) -> Attempt | None:
+        return self._one(
+            ATTEMPTS.c.gateway == gateway, ATTEMPTS.c.provider_refund_id == provider_refund_id
+        )
+
+    def by_key(self, key: str) -> Attempt | None:
+        return self._one(ATTEMPTS.c.key == key)
+
+    def due_for_check(
+        self, *, sent_after: datetime, checked_before: datetime, limit: int
+    ) -> tuple[Attempt, ...]:
+        unasked = sa.func.coalesce(ATTEMPTS.c.checked_at, ATTEMPTS.c.sent_at)
+        found = self._connection.execute(
+            sa.select(ATTEMPTS)
+            .where(sa.text(SUCCEEDED_SQL), ATTEMPTS.c.sent_at > sent_after)
+            .where(unasked < checked_before)
+            .order_by(ATTEMPTS.c.checked_at.nulls_first(), ATTEMPTS.c.id)
+            .limit(limit)
+        )
+        return tuple(_from_row(row) for row in found.mappings())
+
+    def mark_checked(self, attempt_id: str, at: datetime) -> None:
+        self._connection.execute(
+            sa.update(ATTEMPTS).where(ATTEMPTS.c.id == attempt_id).values(checked_at=at)
+        )
+
+    def _one(self, *where: sa.ColumnElement[bool]) -> Attempt | None:
+        row = self._connection.execute(sa.select(ATTEMPTS).where(*where)).mappings().first()
+        return None if row is None else _from_row(row)
+
     def finish(
         self,
         attempt_id: str,
@@ -56,5 +92,8 @@ class SqlAttempts:
 
 def _from_row(row: sa.RowMapping) -> Attempt:
     values = {name: row[name] for name in Attempt.__dataclass_fields__}
-    values |= {"status": AttemptStatus(row["status"])}
+    values |= {
+        "status": AttemptStatus(row["status"]),
+        "sent_at": row["sent_at"] or row["created_at"],
+    }
     return Attempt(**values)

@@ -1,18 +1,25 @@
 """Creating and raising our balances from what the shop says of an order."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from support_agent.adapters.db.statements import insert_new, table_of
 from support_agent.adapters.db.tables.books import LineBalance, OrderBalance, PaymentBalance
-from support_agent.domain.orders import Order, OrderLine, Payment
+from support_agent.domain.orders import OVERPAID, Order, Payment
 
 ORDERS = table_of(OrderBalance)
 LINES = table_of(LineBalance)
 PAYMENTS = table_of(PaymentBalance)
 
 _Stored = dict[str, sa.RowMapping]
+
+
+class _Line(NamedTuple):
+    id: str
+    total_minor: int
+    quantity: int
 
 
 def sync_order(connection: sa.Connection, order: Order) -> None:
@@ -71,7 +78,7 @@ def _captured(order: Order, payments: _Stored) -> int:
 
 
 def _sync_lines(connection: sa.Connection, order: Order, stored: _Stored) -> None:
-    lines = sorted(order.lines, key=lambda line: line.id)
+    lines = sorted(_lines(order), key=lambda line: line.id)
     new = [_new_line(order.id, line) for line in lines if line.id not in stored]
     if new:
         insert_new(connection, LINES, *new)
@@ -80,18 +87,26 @@ def _sync_lines(connection: sa.Connection, order: Order, stored: _Stored) -> Non
             _raise_line(connection, line, stored[line.id])
 
 
-def _new_line(order_id: str, line: OrderLine) -> dict[str, Any]:
+def _lines(order: Order) -> Iterator[_Line]:
+    for line in order.lines:
+        # A line may be a discount: nothing to give back.
+        yield _Line(line.id, max(0, line.total_minor), max(0, line.quantity))
+    if order.overpaid_minor:  # no line of the order costs it, so it has one of our own
+        yield _Line(OVERPAID, order.overpaid_minor, 0)
+
+
+def _new_line(order_id: str, line: _Line) -> dict[str, Any]:
     return {
         "order_id": order_id,
         "line_id": line.id,
-        "total_minor": max(0, line.total_minor),  # a line may be a discount: nothing to give back
-        "quantity": max(0, line.quantity),
+        "total_minor": line.total_minor,
+        "quantity": line.quantity,
         "reserved_units": 0,
         "refunded_units": 0,
     }
 
 
-def _raise_line(connection: sa.Connection, line: OrderLine, row: sa.RowMapping) -> None:
+def _raise_line(connection: sa.Connection, line: _Line, row: sa.RowMapping) -> None:
     total = max(row["total_minor"], line.total_minor)
     quantity = max(row["quantity"], line.quantity)
     if (total, quantity) == (row["total_minor"], row["quantity"]):

@@ -6,6 +6,13 @@ import sqlalchemy as sa
 
 from support_agent.adapters.db.statements import insert_new, table_of
 from support_agent.adapters.db.stores.book_check import book_totals, find_mismatches
+from support_agent.adapters.db.stores.book_facts import (
+    book_fact,
+    is_booked,
+    knows_payment,
+    set_disputed,
+    unfreeze,
+)
 from support_agent.adapters.db.stores.book_read import read_order
 from support_agent.adapters.db.stores.book_sync import sync_order
 from support_agent.adapters.db.stores.ledger import (
@@ -15,6 +22,7 @@ from support_agent.adapters.db.stores.ledger import (
     cap_account,
     cap_row,
     open_reserve,
+    settled,
     write_entries,
 )
 from support_agent.adapters.db.tables.books import (
@@ -28,7 +36,16 @@ from support_agent.domain.errors import InvalidInput, ReserveMissing
 from support_agent.domain.orders import Order
 from support_agent.domain.policy import OrderBooks
 from support_agent.domain.refunds import LedgerKind
-from support_agent.ports.storage.books import BookTotal, CapKey, Mismatch, Posting, Shortage
+from support_agent.ports.payments import PaymentRef
+from support_agent.ports.storage.books import (
+    BookTotal,
+    CapKey,
+    FactBooked,
+    GatewayFact,
+    Mismatch,
+    Posting,
+    Shortage,
+)
 
 ORDERS = table_of(OrderBalance)
 LINES = table_of(LineBalance)
@@ -40,6 +57,15 @@ _TABLES = {
     AccountKind.LINE: LINES,
     AccountKind.PAYMENT: PAYMENTS,
 }
+
+# Built once: putting them together costs more than running them.
+_USED = CAPS.c.used_minor + sa.bindparam("amount")
+_COUNT = (
+    sa.update(CAPS)
+    .where(*(key == sa.bindparam(f"of_{key.name}") for key in CAPS.primary_key))
+    .values(used_minor=_USED)
+)
+_COUNT_WITHIN = _COUNT.where(sa.bindparam("most") >= _USED)
 
 
 class SqlBooks:
@@ -66,6 +92,8 @@ class SqlBooks:
                     savepoint.rollback()
                     return Shortage(account.kind)
                 held.append(taken)
+            if posting.round > 1 and self._holds_any(posting):  # of two at once, the second
+                raise ReserveMissing(posting.request_id, account=f"order {posting.order_id}")
             write_entries(self._connection, LedgerKind.RESERVE, moves, posting=posting)
         return held[0]  # the order's row is taken first
 
@@ -73,13 +101,41 @@ class SqlBooks:
         held = open_reserve(self._connection, posting.request_id)
         return {a: amount for a, amount in held.items() if not _is_cap(a)} == accounts_of(posting)
 
+    def _holds_any(self, posting: Posting) -> bool:
+        held = open_reserve(self._connection, posting.request_id)
+        return any(not _is_cap(account) for account in held)
+
     def release(self, posting: Posting) -> None:
         moves = self._unhold(posting, LedgerKind.RELEASE)
         write_entries(self._connection, LedgerKind.RELEASE, moves, posting=posting)
 
-    def settle(self, posting: Posting) -> None:
-        moves = self._unhold(posting, LedgerKind.SETTLE)
-        write_entries(self._connection, LedgerKind.SETTLE, moves, posting=posting)
+    def settle(self, posting: Posting, *, by_hand: bool = False) -> None:
+        kind = LedgerKind.MANUAL if by_hand else LedgerKind.SETTLE
+        moves = self._unhold(posting, kind)
+        write_entries(self._connection, kind, moves, posting=posting)
+
+    def reverse(self, posting: Posting) -> None:
+        moves = accounts_of(posting)
+        for account, amount in moves.items():
+            self._unrefund(account, amount, request_id=posting.request_id)
+        if settled(self._connection, posting.request_id) != moves:
+            raise ReserveMissing(posting.request_id, account=f"order {posting.order_id}")
+        write_entries(self._connection, LedgerKind.REVERSE, moves, posting=posting)
+
+    def book_fact(self, fact: GatewayFact) -> FactBooked | None:
+        return book_fact(self._connection, fact)
+
+    def is_booked(self, fact: GatewayFact) -> bool:
+        return is_booked(self._connection, fact)
+
+    def knows(self, payment: PaymentRef, currency: str) -> bool:
+        return knows_payment(self._connection, payment, currency)
+
+    def unfreeze(self, order_id: str, payment_id: str) -> bool:
+        return unfreeze(self._connection, order_id, payment_id)
+
+    def set_disputed(self, payment: PaymentRef, *, disputed: bool) -> str | None:
+        return set_disputed(self._connection, payment, disputed=disputed)
 
     def take_cap(self, key: CapKey, *, posting: Posting, limit: int | None) -> bool:
         if key.currency != posting.currency:
@@ -87,10 +143,10 @@ class SqlBooks:
         account = cap_account(key)
         row = cap_row(account)
         insert_new(self._connection, CAPS, {**row, "used_minor": 0})
-        used = CAPS.c.used_minor + posting.amount_minor
-        room = sa.true() if limit is None else used <= limit
+        here = {f"of_{column}": value for column, value in row.items()}
         counted = self._connection.execute(
-            sa.update(CAPS).where(_matches(CAPS, row), room).values(used_minor=used)
+            _COUNT if limit is None else _COUNT_WITHIN,
+            {**here, "amount": posting.amount_minor} | ({} if limit is None else {"most": limit}),
         )
         if counted.rowcount != 1:
             return False
@@ -154,7 +210,7 @@ class SqlBooks:
         self, account: Account, amount: Amount, *, kind: LedgerKind, request_id: str
     ) -> None:
         table = _TABLES[account.kind]
-        settled = 1 if kind is LedgerKind.SETTLE else 0
+        settled = 0 if kind is LedgerKind.RELEASE else 1
         values = {
             "reserved_minor": table.c.reserved_minor - amount.minor,
             "refunded_minor": table.c.refunded_minor + amount.minor * settled,
@@ -164,6 +220,19 @@ class SqlBooks:
             values["reserved_units"] = table.c.reserved_units - amount.units
             values["refunded_units"] = table.c.refunded_units + amount.units * settled
             there.append(table.c.reserved_units >= amount.units)
+        moved = self._connection.execute(
+            sa.update(table).where(_row(account), *there).values(values)
+        )
+        if moved.rowcount != 1:
+            raise ReserveMissing(request_id, account=str(account))
+
+    def _unrefund(self, account: Account, amount: Amount, *, request_id: str) -> None:
+        table = _TABLES[account.kind]
+        values = {"refunded_minor": table.c.refunded_minor - amount.minor}
+        there = [table.c.refunded_minor >= amount.minor]
+        if account.kind is AccountKind.LINE:
+            values["refunded_units"] = table.c.refunded_units - amount.units
+            there.append(table.c.refunded_units >= amount.units)
         moved = self._connection.execute(
             sa.update(table).where(_row(account), *there).values(values)
         )
@@ -219,5 +288,6 @@ def _room(kind: AccountKind, amount: Amount, currency: str) -> list[sa.ColumnEle
         columns.currency == currency,
         taken + columns.charged_back_minor <= columns.captured_minor,
         sa.not_(columns.disputed),
+        sa.not_(columns.disputed_at_gateway),
         sa.not_(columns.frozen),
     ]

@@ -7,13 +7,20 @@ import sqlalchemy as sa
 from support_agent.adapters.db.statements import insert_new, table_of
 from support_agent.adapters.db.tables.requests import RefundDecisionRow
 from support_agent.domain.approvals import Choice, Decision
-from support_agent.domain.errors import AlreadyDecided
+from support_agent.domain.errors import AlreadyDecided, DecisionRefused
 from support_agent.domain.people import Proof
+from support_agent.domain.reasons import Reason
 
 DECISIONS = table_of(RefundDecisionRow)
 
 _ROWS_AT_ONCE = 500
 _ONCE = ("request_id", "round", "person_id")
+
+_OF_REQUEST = (  # built once: several times a decision is asked for
+    sa.select(DECISIONS)
+    .where(DECISIONS.c.request_id == sa.bindparam("request_id"))
+    .order_by(DECISIONS.c.seq)
+)
 
 
 class SqlDecisions:
@@ -27,20 +34,21 @@ class SqlDecisions:
 
         Raises:
             AlreadyDecided: this person decided this round of the request before.
+            DecisionRefused: EVIDENCE_USED; another decision rests on the same proof.
         """
+        if self._is_used(decision.evidence):
+            raise DecisionRefused(Reason.EVIDENCE_USED, evidence=decision.evidence)
         row = {name: getattr(decision, name) for name in Decision.__dataclass_fields__}
-        if not insert_new(self._connection, DECISIONS, row, on=_ONCE):
+        if not insert_new(self._connection, DECISIONS, row):
+            if self._is_used(decision.evidence):
+                raise DecisionRefused(Reason.EVIDENCE_USED, evidence=decision.evidence)
             earlier = self._earlier(decision)
             raise AlreadyDecided(
                 decision.request_id, status=earlier.choice, by=earlier.name, at=earlier.at
             )
 
     def of(self, request_id: str) -> tuple[Decision, ...]:
-        found = self._connection.execute(
-            sa.select(DECISIONS)
-            .where(DECISIONS.c.request_id == request_id)
-            .order_by(DECISIONS.c.seq)
-        )
+        found = self._connection.execute(_OF_REQUEST, {"request_id": request_id})
         return tuple(_from_row(row) for row in found.mappings())
 
     def all(self) -> Iterator[Decision]:
@@ -49,6 +57,16 @@ class SqlDecisions:
             execution_options={"yield_per": _ROWS_AT_ONCE},
         )
         return (_from_row(row) for row in found.mappings())
+
+    def _is_used(self, evidence: str | None) -> bool:
+        """A bank's clerk writes ft123 for FT123: in capitals or not, it is one transfer."""
+        if evidence is None:
+            return False
+        found = sa.select(DECISIONS.c.id).where(
+            DECISIONS.c.evidence.is_not(None),
+            sa.func.lower(DECISIONS.c.evidence) == sa.func.lower(evidence),
+        )
+        return self._connection.execute(found).first() is not None
 
     def _earlier(self, decision: Decision) -> Decision:
         same = [DECISIONS.c[name] == getattr(decision, name) for name in _ONCE]

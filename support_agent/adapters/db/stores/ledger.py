@@ -81,6 +81,9 @@ def cap_row(account: Account) -> dict[str, str]:
     return {"scope": CapScope(scope), "subject": subject, "day": day, "currency": currency}
 
 
+_ADD = sa.insert(ENTRIES).inline()
+
+
 def write_entries(
     connection: sa.Connection,
     kind: LedgerKind,
@@ -91,7 +94,7 @@ def write_entries(
     """Write one entry an account; the same posting twice breaks the unique constraint."""
     rows = [_entry(kind, account, amount, posting) for account, amount in moves.items()]
     if rows:
-        connection.execute(sa.insert(ENTRIES).inline(), rows)
+        connection.execute(_ADD, rows)
 
 
 def _entry(kind: LedgerKind, account: Account, amount: Amount, posting: Posting) -> dict[str, Any]:
@@ -117,16 +120,35 @@ def signed(column: sa.ColumnElement[int], signs: Mapping[LedgerKind, int]) -> sa
 
 def open_reserve(connection: sa.Connection, request_id: str) -> dict[Account, Amount]:
     """What a request still holds, over all its rounds: a new round keeps the reserve of the old."""
-    minor = sa.func.sum(signed(ENTRIES.c.amount_minor, RESERVED))
-    units = sa.func.sum(signed(ENTRIES.c.units, RESERVED))
+    return _sums(connection, request_id, _OPEN)
+
+
+def settled(connection: sa.Connection, request_id: str) -> dict[Account, Amount]:
+    """What a request has refunded and not taken back, over all its rounds."""
+    return _sums(connection, request_id, _SETTLED)
+
+
+def _summed(signs: Mapping[LedgerKind, int]) -> sa.Select[Any]:
+    minor = sa.func.sum(signed(ENTRIES.c.amount_minor, signs))
+    units = sa.func.sum(signed(ENTRIES.c.units, signs))
     key = (ENTRIES.c.account_kind, ENTRIES.c.account_id, ENTRIES.c.sub_id)
-    found = connection.execute(
+    return (
         sa.select(*key, minor, units)
-        .where(ENTRIES.c.request_id == request_id)
+        .where(ENTRIES.c.request_id == sa.bindparam("request_id"))
         .group_by(*key)
         .having(sa.or_(minor != 0, units != 0))
         .order_by(*key)
     )
+
+
+# Built once: putting them together costs more than running them.
+_OPEN, _SETTLED = _summed(RESERVED), _summed(REFUNDED)
+
+
+def _sums(
+    connection: sa.Connection, request_id: str, summed: sa.Select[Any]
+) -> dict[Account, Amount]:
+    found = connection.execute(summed, {"request_id": request_id})
     # PostgreSQL sums a bigint to a numeric.
     return {
         Account(AccountKind(kind), account_id, sub_id): Amount(int(amount), int(count))

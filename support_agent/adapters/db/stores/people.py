@@ -25,6 +25,26 @@ activations = table_of(PolicyActivationRow)
 installation = table_of(InstallationRow)
 
 
+def _activated() -> sa.Select[*tuple[Any, ...]]:
+    same = sa.and_(
+        policies.c.id == activations.c.policy_id, policies.c.version == activations.c.version
+    )
+    return sa.select(policies, activations.c.activated_at, activations.c.activated_by).join_from(
+        policies, activations, same
+    )
+
+
+# Built once: putting them together costs more than running them.
+_BY_NAME = sa.select(approvers).where(approvers.c.name == sa.bindparam("of"))
+_OF_PERSON = (
+    sa.select(approvers)
+    .where(approvers.c.person_id == sa.bindparam("of", type_=sa.Text))
+    .order_by(approvers.c.level, approvers.c.name)
+)
+_ALL = sa.select(approvers).order_by(approvers.c.level, approvers.c.name)
+_IN_FORCE = _activated().order_by(activations.c.seq.desc()).limit(1)
+
+
 class SqlPeople:
     """Approvers by name; the token is set apart from the rest and survives it."""
 
@@ -34,13 +54,15 @@ class SqlPeople:
     def get(self, name: str) -> Approver | None:
         if not storable(name):
             return None
-        statement = sa.select(approvers).where(approvers.c.name == name)
-        row = self._connection.execute(statement).one_or_none()
+        row = self._connection.execute(_BY_NAME, {"of": name}).one_or_none()
         return None if row is None else _approver(row)
 
     def list(self) -> tuple[Approver, ...]:
-        statement = sa.select(approvers).order_by(approvers.c.level, approvers.c.name)
-        return tuple(_approver(row) for row in self._connection.execute(statement))
+        return tuple(_approver(row) for row in self._connection.execute(_ALL))
+
+    def of_person(self, person_id: str) -> tuple[Approver, ...]:
+        found = self._connection.execute(_OF_PERSON, {"of": person_id})
+        return tuple(_approver(row) for row in found)
 
     def put(self, approver: Approver) -> bool:
         values = _approver_values(approver)
@@ -75,8 +97,7 @@ class SqlPolicies:
         self._connection = connection
 
     def in_force(self) -> StoredPolicy | None:
-        statement = _activated().order_by(activations.c.seq.desc()).limit(1)
-        row = self._connection.execute(statement).one_or_none()
+        row = self._connection.execute(_IN_FORCE).one_or_none()
         return None if row is None else _policy(row)
 
     def get(self, policy_id: str, version: int) -> StoredPolicy | None:
@@ -147,15 +168,6 @@ class SqlInstallation:
         if row is None:
             raise ConfigurationError("the database has no installation stamp: restore a backup")
         return row
-
-
-def _activated() -> sa.Select[*tuple[Any, ...]]:
-    same = sa.and_(
-        policies.c.id == activations.c.policy_id, policies.c.version == activations.c.version
-    )
-    return sa.select(policies, activations.c.activated_at, activations.c.activated_by).join_from(
-        policies, activations, same
-    )
 
 
 def _approver_values(approver: Approver) -> dict[str, object]:

@@ -47,6 +47,12 @@ class SqlQuotes:
             sa.update(QUOTES).where(QUOTES.c.id.in_(quote_ids)).values(shown_seq=seq)
         )
 
+    def of_group(self, group_id: str) -> tuple[Quote, ...]:
+        found = self._connection.execute(
+            sa.select(QUOTES).where(QUOTES.c.group_id == group_id).order_by(QUOTES.c.created_seq)
+        )
+        return tuple(_from_row(row) for row in found.mappings())
+
     def open_in(self, conversation_id: str) -> tuple[Quote, ...]:
         found = self._connection.execute(
             sa.select(QUOTES).where(*_open(conversation_id)).order_by(QUOTES.c.created_seq)

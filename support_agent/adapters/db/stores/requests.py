@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from support_agent.adapters.db.dialect import database_instant
 from support_agent.adapters.db.statements import insert_new, storable, table_of
 from support_agent.adapters.db.stores.cursors import decode_cursor, encode_cursor
 from support_agent.adapters.db.stores.rows import (
@@ -26,18 +27,31 @@ from support_agent.domain.errors import Conflict
 from support_agent.domain.orders import PaymentMethod
 from support_agent.domain.people import Principal, PrincipalKind, Proof
 from support_agent.domain.policy import Verdict
-from support_agent.domain.refunds import RefundRequest, RequestStatus
+from support_agent.domain.refunds import CHANGEABLE, RefundRequest, RequestStatus
 from support_agent.ports.storage.requests import Page, RequestFilter, Unreadable
 
 REQUESTS = table_of(RefundRequestRow)
 ATTEMPTS = table_of(RefundAttemptRow)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AHEAD = timedelta(days=1_000) // timedelta(microseconds=1)  # more than any request waits
 _PENDING = RequestStatus.PENDING_APPROVAL
 # The orders of a list, as its cursors name them.
 _QUEUE = "queue"
 _NEWEST = "newest"
 _ROWS_AT_ONCE = 500
+# Built once: putting them together costs more than running them.
+_OF = sa.bindparam("of", type_=sa.Text)
+_BY_ID = sa.select(REQUESTS).where(REQUESTS.c.id == _OF)
+_BY_QUOTE = sa.select(REQUESTS).where(REQUESTS.c.quote_id == _OF)
+_OF_GROUP = sa.select(REQUESTS).where(REQUESTS.c.group_id == _OF).order_by(REQUESTS.c.created_seq)
+_AS_SEEN = sa.and_(
+    REQUESTS.c.id == sa.bindparam("seen_id"),
+    REQUESTS.c.status == sa.bindparam("seen_status"),
+    REQUESTS.c.version == sa.bindparam("seen_version"),
+)
+_MOVE = sa.update(REQUESTS).where(_AS_SEEN).values(moved_at=database_instant())
+_HOLD = sa.update(REQUESTS).where(_AS_SEEN).values(version=REQUESTS.c.version)
 # What a value that this program never wrote raises on its way out of a row.
 _NOT_OURS = (AttributeError, KeyError, TypeError, ValueError)
 
@@ -54,25 +68,27 @@ class SqlRequests:
         Raises:
             Conflict: the quote was filed by somebody else a moment ago; read it by its quote.
         """
-        if not insert_new(self._connection, REQUESTS, _to_row(request), on=("quote_id",)):
+        if not insert_new(self._connection, REQUESTS, request_values(request), on=("quote_id",)):
             raise Conflict(f"quote {request.quote_id!r} has just been filed; look at it again")
 
     def get(self, request_id: str) -> RefundRequest | None:
-        return self._one(REQUESTS.c.id, request_id)
+        return self._one(_BY_ID, request_id)
 
     def by_quote(self, quote_id: str) -> RefundRequest | None:
-        return self._one(REQUESTS.c.quote_id, quote_id)
+        return self._one(_BY_QUOTE, quote_id)
 
     def list(
         self, where: RequestFilter, *, limit: int, cursor: str | None = None
     ) -> Page[RefundRequest]:
         queue = where.status is _PENDING
-        statement = _queue(cursor) if queue else _newest(where.status, cursor)
+        statement = _queue(where, cursor) if queue else _newest(where.status, cursor)
         for column, wanted in (("customer_id", where.customer_id), ("order_id", where.order_id)):
             if wanted is not None:
                 if not storable(wanted):
                     return Page(data=(), next_cursor=None)
                 statement = statement.where(REQUESTS.c[column] == wanted)
+        for bound in _bounds(where):
+            statement = statement.where(bound)
         rows = self._connection.execute(statement.limit(limit + 1)).mappings().all()
         last = rows[limit - 1] if len(rows) > limit else None
         return Page(
@@ -80,30 +96,29 @@ class SqlRequests:
             next_cursor=None if last is None else _cursor(where.status, last),
         )
 
-    def move(
-        self,
-        request: RefundRequest,
-        to: RequestStatus,
-        *,
-        round: int,  # noqa: A002 - the field's name
-        approved_until: datetime | None,
-    ) -> bool:
-        moved = self._connection.execute(
-            sa.update(REQUESTS)
-            .where(_as_seen(request))
-            .values(
-                status=to,
-                version=REQUESTS.c.version + 1,
-                round=round,
-                approved_until=approved_until,
-            )
-        )
+    def move(self, before: RefundRequest, after: RefundRequest) -> bool:
+        row = request_values(after)
+        values = {name: row[name] for name in (*CHANGEABLE, "queue_rank")}
+        moved = self._connection.execute(_MOVE, values | _as_seen(before))
         return moved.rowcount == 1
 
+    def of_group(self, group_id: str) -> tuple[RefundRequest, ...]:
+        found = self._connection.execute(_OF_GROUP, {"of": group_id})
+        return tuple(_from_row(row) for row in found.mappings())
+
+    def due(self, now: datetime, *, limit: int, after: str | None = None) -> tuple[str, ...]:
+        late = _oldest(limit, after).where(sa.text(PENDING_SQL), REQUESTS.c.due_at < now)
+        return tuple(row.id for row in self._connection.execute(late))
+
+    def unmoved_since(
+        self, status: RequestStatus, before: datetime, *, limit: int
+    ) -> tuple[str, ...]:
+        since = sa.func.coalesce(REQUESTS.c.moved_at, REQUESTS.c.created_at)
+        late = _oldest(limit, None).where(_is(status), since < before)
+        return tuple(row.id for row in self._connection.execute(late))
+
     def hold(self, request: RefundRequest) -> bool:
-        held = self._connection.execute(
-            sa.update(REQUESTS).where(_as_seen(request)).values(version=REQUESTS.c.version)
-        )
+        held = self._connection.execute(_HOLD, _as_seen(request))
         return held.rowcount == 1
 
     def expired(self, now: datetime, *, limit: int, after: str | None = None) -> tuple[str, ...]:
@@ -142,10 +157,10 @@ class SqlRequests:
                 return (Unreadable(id=ids[0]),)
         return tuple(one for request_id in ids for one in self._each([request_id]))
 
-    def _one(self, column: sa.Column[str], value: str) -> RefundRequest | None:
+    def _one(self, statement: sa.Select[Any], value: str) -> RefundRequest | None:
         if not storable(value):
             return None
-        found = self._connection.execute(sa.select(REQUESTS).where(column == value))
+        found = self._connection.execute(statement, {"of": value})
         row = found.mappings().first()
         return None if row is None else _from_row(row)
 
@@ -158,17 +173,19 @@ def _oldest(limit: int, after: str | None) -> sa.Select[tuple[str, int]]:
     return statement.order_by(REQUESTS.c.created_seq).limit(limit)
 
 
-def _as_seen(request: RefundRequest) -> sa.ColumnElement[bool]:
-    return sa.and_(
-        REQUESTS.c.id == request.id,
-        REQUESTS.c.status == request.status,
-        REQUESTS.c.version == request.version,
-    )
+def _as_seen(request: RefundRequest) -> dict[str, object]:
+    return {
+        "seen_id": request.id,
+        "seen_status": request.status,
+        "seen_version": request.version,
+    }
 
 
-def _queue(cursor: str | None) -> sa.Select[Any]:
-    """The queue, walked along its partial index: status as a literal, keyset ascending."""
+def _queue(where: RequestFilter, cursor: str | None) -> sa.Select[Any]:
+    """The queue, walked along a partial index: status as a literal, keyset ascending."""
     statement = sa.select(REQUESTS).where(sa.text(PENDING_SQL))
+    if where.filed_before is not None:  # nobody ranks later than filed: the walk can end there
+        statement = statement.where(REQUESTS.c.queue_rank < _microseconds(where.filed_before))
     key = sa.tuple_(REQUESTS.c.queue_rank, REQUESTS.c.id)
     if cursor is not None:
         statement = statement.where(key > decode_cursor(cursor, _QUEUE, int, str))
@@ -185,6 +202,19 @@ def _newest(status: RequestStatus | None, cursor: str | None) -> sa.Select[Any]:
     return statement.order_by(REQUESTS.c.created_seq.desc())
 
 
+def _bounds(where: RequestFilter) -> Iterator[sa.ColumnElement[bool]]:
+    if where.currency is not None:
+        yield REQUESTS.c.currency == where.currency
+    if where.least_minor is not None:
+        yield REQUESTS.c.amount_minor >= where.least_minor
+    if where.most_minor is not None:
+        yield REQUESTS.c.amount_minor <= where.most_minor
+    if where.level is not None:
+        yield REQUESTS.c.required_level == where.level
+    if where.filed_before is not None:
+        yield REQUESTS.c.created_at < where.filed_before
+
+
 def _cursor(status: RequestStatus | None, row: sa.RowMapping) -> str:
     if status is _PENDING:
         return encode_cursor(_QUEUE, row["queue_rank"], row["id"])
@@ -197,7 +227,17 @@ def _is(*statuses: RequestStatus) -> sa.ColumnElement[bool]:
     return wanted if _PENDING in statuses else sa.and_(sa.text(NOT_PENDING_SQL), wanted)
 
 
-def _to_row(request: RefundRequest) -> dict[str, Any]:
+def _rank(request: RefundRequest) -> int:
+    """Oldest first, and each escalation before all that were escalated less often."""
+    return max(0, _microseconds(request.created_at) - request.escalations * _AHEAD)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def request_values(request: RefundRequest) -> dict[str, Any]:
+    """The columns of a request that is to be stored."""
     row = {name: getattr(request, name) for name in RefundRequest.__dataclass_fields__}
     requester: Principal = row.pop("requester")
     return {
@@ -209,7 +249,7 @@ def _to_row(request: RefundRequest) -> dict[str, Any]:
         "requester_person_id": requester.person_id,
         "requester_proof": requester.proof,
         "requester_via": requester.via,
-        "queue_rank": (request.created_at - _EPOCH) // timedelta(microseconds=1),
+        "queue_rank": _rank(request),
     }
 
 
@@ -222,6 +262,7 @@ def _from_row(row: sa.RowMapping) -> RefundRequest:
         "method": PaymentMethod(row["method"]),
         "verdict": Verdict(row["verdict"]),
         "consent": Consent(row["consent"]),
+        "due_at": row["due_at"] or row["expires_at"],
         "status": RequestStatus(row["status"]),
         "requester": Principal(
             kind=PrincipalKind(row["requester_kind"]),

@@ -50,6 +50,11 @@ _HAND_OFF = (
     .where(_ID, conversations.c.handed_off_at.is_(None))
     .values(handed_off_at=database_seconds())
 )
+_GIVE_BACK = (
+    sa.update(conversations)
+    .where(_ID, conversations.c.handed_off_at.is_not(None))
+    .values(handed_off_at=None)
+)
 
 
 class SqlConversations:
@@ -141,6 +146,9 @@ class SqlConversations:
 
     def hand_off(self, conversation_id: str) -> bool:
         return self._connection.execute(_HAND_OFF, {"id_": conversation_id}).rowcount == 1
+
+    def give_back(self, conversation_id: str) -> bool:
+        return self._connection.execute(_GIVE_BACK, {"id_": conversation_id}).rowcount == 1
 
 
 def _conversation(row: sa.Row[*tuple[Any, ...]]) -> Conversation:

@@ -7,7 +7,15 @@ from sqlalchemy import CheckConstraint, Index, UniqueConstraint
 from sqlmodel import Field
 
 from support_agent.adapters.db.tables.checks import not_negative, one_of
-from support_agent.adapters.db.types import BOOKS, Table, instant, minor, sequence_key, text
+from support_agent.adapters.db.types import (
+    BOOKS,
+    Table,
+    flag,
+    instant,
+    minor,
+    sequence_key,
+    text,
+)
 from support_agent.domain.refunds import LedgerKind
 from support_agent.ports.storage.books import CapScope
 
@@ -102,8 +110,9 @@ class PaymentBalance(Table, table=True):
     refunded_minor: int = Field(sa_column=minor())
     charged_back_minor: int = Field(sa_column=minor())
     overdrawn_minor: int = Field(sa_column=minor())
-    disputed: bool
+    disputed: bool  # the shop's word
     frozen: bool
+    disputed_at_gateway: bool = Field(sa_column=flag())  # the gateway's
 
 
 class CapCounter(Table, table=True):

@@ -13,6 +13,7 @@ from support_agent.adapters.db.types import (
     PERSONAL,
     TECHNICAL,
     Table,
+    counter,
     instant,
     json_column,
     minor,
@@ -30,6 +31,7 @@ PENDING_SQL = f"status = '{RequestStatus.PENDING_APPROVAL}'"
 # The other statuses have an index of their own: one over all of them would be preferred by SQLite
 # for the queue too, and the queue would be sorted on each look.
 NOT_PENDING_SQL = f"status <> '{RequestStatus.PENDING_APPROVAL}'"
+SUCCEEDED_SQL = f"status = '{AttemptStatus.SUCCEEDED}'"
 NOT_FAILED_SQL = f"status <> '{AttemptStatus.FAILED}'"
 
 
@@ -72,10 +74,11 @@ class QuoteRow(Table, table=True):
     expires_at: datetime = Field(sa_column=instant())
     shown_seq: int | None = None
     superseded: bool
+    deduction_minor: int = Field(sa_column=minor())
 
 
 class RefundRequestRow(Table, table=True):
-    """A filed refund; only status, version, round and `approved_until` change.
+    """A filed refund; only the fields of `CHANGEABLE` change. `moved_at` is the database's clock.
 
     `quote_id` is unique: it is the idempotency key of filing. It is no foreign key, because staff
     files without a conversation and so without a stored quote.
@@ -102,6 +105,30 @@ class RefundRequestRow(Table, table=True):
             sqlite_where=sql(PENDING_SQL),
             postgresql_where=sql(PENDING_SQL),
         ),
+        Index(
+            "ix_refund_requests_queue_customer",
+            "customer_id",
+            "queue_rank",
+            "id",
+            sqlite_where=sql(PENDING_SQL),
+            postgresql_where=sql(PENDING_SQL),
+        ),
+        Index(
+            "ix_refund_requests_queue_level",
+            "required_level",
+            "queue_rank",
+            "id",
+            sqlite_where=sql(PENDING_SQL),
+            postgresql_where=sql(PENDING_SQL),
+        ),
+        Index(
+            "ix_refund_requests_due",
+            "due_at",
+            "id",
+            sqlite_where=sql(PENDING_SQL),
+            postgresql_where=sql(PENDING_SQL),
+        ),
+        Index("ix_refund_requests_group", "group_id"),
         Index("ix_refund_requests_order", "order_id", "created_seq"),
         Index("ix_refund_requests_customer", "customer_id", "created_seq"),
         Index(
@@ -151,6 +178,14 @@ class RefundRequestRow(Table, table=True):
     expires_at: datetime = Field(sa_column=instant())
     approved_until: datetime | None = Field(sa_column=instant(nullable=True))
     queue_rank: int = Field(sa_column=Column(BigInteger, nullable=False))
+    due_at: datetime | None = Field(sa_column=instant(nullable=True))  # None: from before these
+    filed_minor: int = Field(sa_column=minor())
+    escalations: int = Field(sa_column=counter())
+    asked_at: datetime | None = Field(sa_column=instant(nullable=True))
+    attempt_no: int = Field(sa_column=counter(default=1))
+    attempt_at: datetime | None = Field(sa_column=instant(nullable=True))
+    retried_by: str | None = Field(sa_column=text(info=BOOKS, nullable=True))
+    moved_at: datetime | None = Field(sa_column=instant(nullable=True))
 
 
 class RefundDecisionRow(Table, table=True):
@@ -160,6 +195,13 @@ class RefundDecisionRow(Table, table=True):
     __table_args__ = (
         UniqueConstraint("id"),
         UniqueConstraint("request_id", "round", "person_id"),
+        Index(
+            "uq_refund_decisions_evidence",
+            "evidence",
+            unique=True,
+            sqlite_where=sql("evidence IS NOT NULL"),
+            postgresql_where=sql("evidence IS NOT NULL"),
+        ),
         one_of("choice", Choice),
         one_of("proof", Proof),
         *not_negative("level", "amount_minor"),
@@ -180,6 +222,7 @@ class RefundDecisionRow(Table, table=True):
     limit_minor: int | None = Field(sa_column=Column(BigInteger, nullable=True))
     note: str | None = Field(sa_column=text(info=PERSONAL, nullable=True))
     at: datetime = Field(sa_column=instant())
+    evidence: str | None = Field(sa_column=text(info=BOOKS, nullable=True))
     key_id: str = Field(sa_column=text(info=BOOKS))
     mac: str = Field(sa_column=text(info=BOOKS))
 
@@ -197,6 +240,14 @@ class RefundAttemptRow(Table, table=True):
             unique=True,
             sqlite_where=sql(NOT_FAILED_SQL),
             postgresql_where=sql(NOT_FAILED_SQL),
+        ),
+        Index("ix_refund_attempts_provider", "gateway", "provider_refund_id"),
+        Index(
+            "ix_refund_attempts_check",
+            "sent_at",
+            "checked_at",
+            sqlite_where=sql(SUCCEEDED_SQL),
+            postgresql_where=sql(SUCCEEDED_SQL),
         ),
         one_of("status", AttemptStatus),
         positive("number"),
@@ -217,3 +268,5 @@ class RefundAttemptRow(Table, table=True):
     created_at: datetime = Field(sa_column=instant())
     provider_refund_id: str | None = Field(sa_column=text(info=BOOKS, nullable=True))
     error_code: str | None = Field(sa_column=text(info=TECHNICAL, nullable=True))
+    sent_at: datetime | None = Field(sa_column=instant(nullable=True))  # None: from before these
+    checked_at: datetime | None = Field(sa_column=instant(nullable=True))

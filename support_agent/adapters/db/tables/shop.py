@@ -55,6 +55,7 @@ class ShopOrder(Table, table=True):
     delivered_on: date | None = None
     shipping_address: Any = Field(sa_column=json_column(info=PERSONAL, nullable=True))
     note: str | None = Field(sa_column=text(info=PERSONAL, nullable=True))
+    promotion: Any = Field(sa_column=json_column(info=TECHNICAL, nullable=True))
 
 
 class ShopOrderLine(Table, table=True):
@@ -77,6 +78,11 @@ class ShopOrderLine(Table, table=True):
     delivered_on: date | None = None
     variant_id: str | None = Field(sa_column=text(info=TECHNICAL, nullable=True))
     options: Any = Field(sa_column=json_column(info=TECHNICAL))
+    kind: str = Field(
+        sa_column=Column(Text, nullable=False, server_default="goods", info=TECHNICAL)
+    )
+    received_units: int | None = None
+    promotion_minor: int = Field(sa_column=minor())
 
 
 class ShopPayment(Table, table=True):

@@ -40,9 +40,33 @@ class AuditEventRow(Table, table=True):
     subject: str = Field(sa_column=text(info=BOOKS))
     at: datetime = Field(sa_column=instant())
     data: dict[str, Any] = Field(sa_column=json_column(info=BOOKS))
+    root: str | None = Field(sa_column=text(info=BOOKS, nullable=True))  # None: from before it
     prev_mac: str = Field(sa_column=text(info=BOOKS))
     key_id: str = Field(sa_column=text(info=BOOKS))
     mac: str = Field(sa_column=text(info=BOOKS))
+
+
+class AuditEntryRow(Table, table=True):
+    """Where the newest event about a thing is; see `AuditNodeRow` for what vouches for it."""
+
+    __tablename__ = "audit_entries"
+    __table_args__ = (sa.PrimaryKeyConstraint("bucket", "topic", "subject"),)
+
+    bucket: int = Field(sa_column=sa.Column(sa.Integer, nullable=False))
+    topic: str = Field(sa_column=text(info=BOOKS))
+    subject: str = Field(sa_column=text(info=BOOKS))
+    seq: int = Field(sa_column=sa.Column(sa.BigInteger, nullable=False))
+
+
+class AuditNodeRow(Table, table=True):
+    """The digests of a node's children, up to the root that every event of the chain signs."""
+
+    __tablename__ = "audit_nodes"
+    __table_args__ = (sa.PrimaryKeyConstraint("level", "position"),)
+
+    level: int = Field(sa_column=sa.Column(sa.Integer, nullable=False))
+    position: int = Field(sa_column=sa.Column(sa.Integer, nullable=False))
+    children: str = Field(sa_column=text(info=BOOKS))  # separated by commas, empty for nothing
 
 
 class AuditHeadRow(Table, table=True):
@@ -104,4 +128,6 @@ class TaskRow(Table, table=True):
         sa_column=text(sa.ForeignKey("conversations.id"), info=TECHNICAL, nullable=True)
     )
     created_at: datetime = Field(sa_column=instant())
+    due_at: datetime | None = Field(sa_column=instant(nullable=True))
     done_at: datetime | None = Field(sa_column=instant(nullable=True))
+    done_by: str | None = Field(sa_column=text(info=TECHNICAL, nullable=True))

@@ -1,8 +1,9 @@
 """Steps that take a filed refund back, and what is known of the requests filed here."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from support_agent.adapters.models.offline.history import Facts, rows_of, text_of
+from support_agent.adapters.models.offline.history import Facts, Outcome, rows_of, text_of
 from support_agent.adapters.models.offline.steps import Ask, Call, Say, Step, call, refused
 from support_agent.adapters.models.offline.telling import ask_status, requests_in
 from support_agent.adapters.models.offline.wish import Wish, says_all
@@ -99,11 +100,9 @@ def _find_and_cancel(facts: Facts, wish: Wish, among: frozenset[str]) -> Step:
     if found.refusal:
         return refused(facts, found.refusal, wish.order_id or "")
     cancellable = [
-        (request_id, text_of(row, "order_id"))
-        for row in rows_of(found.data, "requests")
-        if text_of(row, "status") in _CANCELLABLE
-        and (request_id := text_of(row, "request_id"))
-        and (not among or request_id in among)
+        (request_id, order_id)
+        for request_id, order_id in _cancellable(found)
+        if not among or request_id in among
     ]
     if not cancellable:
         state = requests_in(facts, found)
@@ -113,6 +112,16 @@ def _find_and_cancel(facts: Facts, wish: Wish, among: frozenset[str]) -> Step:
     # "Cancel it" may mean the newest, which is paid: that is no reason to cancel another.
     plain = not among or bool(wish.order_ids) or says_all(wish.rest)
     return _cancel_or_ask(facts, cancellable, plain=plain, all_of_them=says_all(wish.rest))
+
+
+def _cancellable(found: Outcome) -> Iterator[tuple[str, str]]:
+    """Requests that can be cancelled; those filed as one go together, by the first one's id."""
+    told: set[str] = set()
+    for row in rows_of(found.data, "requests"):
+        request_id = text_of(row, "part_of") or text_of(row, "request_id")
+        if text_of(row, "status") in _CANCELLABLE and request_id and request_id not in told:
+            told.add(request_id)
+            yield request_id, text_of(row, "order_id")
 
 
 def _cancel_or_ask(
