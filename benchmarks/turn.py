@@ -3,12 +3,15 @@
 Prints a table to paste into RESULTS.md; writes only into a temporary folder. Run by `make bench`.
 """
 
+import sys
+
+sys.path.pop(0)  # this folder has a file named like a module of the standard library
+
 import asyncio
 import os
 import platform
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
