@@ -93,8 +93,15 @@ def brief_of(
 
 def held_among(tx: Transaction, requests: Sequence[RefundRequest]) -> frozenset[str]:
     """Ids of those whose customer was asked something and has not written since."""
-    asked = (request for request in requests if request.asked_at is not None)
-    return frozenset(r.id for r in asked if _waits_for_answer(r, _conversation(tx, r)))
+    questions = {
+        request.id: (request.conversation_id, request.asked_at)
+        for request in requests
+        if request.asked_at is not None
+        and request.conversation_id is not None
+        and request.status is RequestStatus.PENDING_APPROVAL
+    }
+    answered = tx.conversations.answered([*questions.values()]) if questions else frozenset()
+    return frozenset(id_ for id_, question in questions.items() if question not in answered)
 
 
 def _waits_for_answer(request: RefundRequest, conversation: Sequence[Message]) -> bool:

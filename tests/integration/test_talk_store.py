@@ -150,3 +150,23 @@ async def test_a_lease_that_ran_out_may_be_taken_and_the_late_owner_is_told(talk
 
 async def test_nobody_claims_what_is_not_there(database):
     assert await database.transact(claim(60)) is None
+
+
+async def test_a_question_is_answered_once_the_customer_writes_after_it(talk: SqlDatabase):
+    asked, answered = ("conv_1", LATER), ("conv_1", NOW)
+
+    def say(author: Author, at: datetime):
+        return talk.transact(
+            lambda tx: tx.conversations.append(
+                "conv_1", author=author, text="…", at=at, run_id=None
+            )
+        )
+
+    await say(Author.STAFF, NOW)
+    await say(Author.CUSTOMER, NOW)
+    await say(Author.STAFF, LATER)
+    questions = [asked, answered, ("conv_2", NOW), ("conv_1", NOW - timedelta(seconds=1))]
+
+    found = await talk.read(lambda tx: tx.conversations.answered(questions))
+
+    assert found == {answered}

@@ -1,5 +1,6 @@
 """Conversations, messages, runs and steps as they are stored."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -16,6 +17,8 @@ from support_agent.domain.runs import (
     ToolCall,
     Usage,
 )
+
+Question = tuple[str, datetime]  # in which conversation, and when it was asked
 
 
 class Conversations(Protocol):
@@ -39,6 +42,10 @@ class Conversations(Protocol):
 
     def messages(self, conversation_id: str, *, after_seq: int = 0) -> tuple[Message, ...]:
         """In order of `seq`."""
+        ...
+
+    def answered(self, questions: Sequence[Question]) -> frozenset[Question]:
+        """Those of staff's questions that the customer wrote after, in one look."""
         ...
 
     def set_language(self, conversation_id: str, language: Language) -> None: ...

@@ -1,5 +1,6 @@
 """Conversations and their messages in SQL."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from support_agent.adapters.db.types import made_storable
 from support_agent.domain.conversation import Assurance, Author, Conversation, Message
 from support_agent.domain.errors import ConversationNotFound
 from support_agent.domain.reasons import Language
+from support_agent.ports.storage.talk import Question
 
 conversations = table_of(ConversationRow)
 messages = table_of(MessageRow)
@@ -127,6 +129,22 @@ class SqlConversations:
             .order_by(messages.c.seq)
         )
         return tuple(_message(row) for row in self._connection.execute(statement))
+
+    def answered(self, questions: Sequence[Question]) -> frozenset[Question]:
+        answer = messages.alias("answer")
+        written = sa.exists().where(
+            answer.c.conversation_id == messages.c.conversation_id,
+            answer.c.author == Author.CUSTOMER,
+            answer.c.seq > messages.c.seq,
+        )
+        found = self._connection.execute(
+            sa.select(messages.c.conversation_id, messages.c.at).where(
+                messages.c.conversation_id.in_({conversation for conversation, _ in questions}),
+                messages.c.author == Author.STAFF,
+                written,
+            )
+        )
+        return frozenset(questions) & {(row.conversation_id, row.at) for row in found}
 
     def set_language(self, conversation_id: str, language: Language) -> None:
         self._connection.execute(
