@@ -36,7 +36,7 @@ from support_agent.services.authority import accounts_of
 from support_agent.services.destinations import check as check_destination
 from support_agent.services.gateway_calls import GatewayCalls, instruction_of
 from support_agent.services.outcomes import task_about, task_id
-from support_agent.services.refunds import RefundLife, posting_of, stored_request
+from support_agent.services.refunds import RefundLife, moved_meanwhile, posting_of, stored_request
 from support_agent.services.request_facts import decision_facts
 from support_agent.services.standing import is_tampered
 from support_agent.services.tasks import PAY_BY_HAND, done_event
@@ -191,6 +191,8 @@ class Resolutions:
             raise DecisionRefused(Reason.SECOND_PERSON_NEEDED, name=approver.name)
         held = tx.books.holds(posting_of(request, request.created_at))
         if not held or is_tampered(tx, request, self._keys):
+            if tx.requests.get(request.id) != request:  # somebody ended it between two looks
+                raise moved_meanwhile(tx, request.id)
             raise DecisionRefused(Reason.RECORD_CHANGED)
         check_destination(tx, request.destination, self._keys)
         return approver
