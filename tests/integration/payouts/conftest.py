@@ -24,7 +24,8 @@ def gateway(time: MovedTime) -> GatewaySimulator:
 @pytest.fixture
 async def shop(shop_url: str, gateway: GatewaySimulator, time: MovedTime) -> AsyncIterator[Shop]:
     """The sample shop with the scriptable gateway."""
-    payments = {"timeout_seconds": 0.05}
+    # Short for the gateways that hang, and long enough for one that answers on a busy machine.
+    payments = {"timeout_seconds": 0.25}
     parts = {"gateway": gateway}
     async with open_shop_in(time, shop_url, overrides=parts, payments=payments) as opened:
         yield opened

@@ -162,7 +162,7 @@ class TestBreaker:
                     tx, SwitchName.PAYOUTS, on=True, by=SYSTEM
                 )
             )
-            time.advance(LATER)
+            time.advance(left * LATER)  # a wait is as long as all before it
             await shop.container.payouts().reconcile()
             assert len(await tasks(shop, "gateway_refuses_us")) == min(2, left + 1)
 
