@@ -7,40 +7,49 @@ List<Tool>, `open_container` is @PostConstruct and @PreDestroy.
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from dependency_injector import containers, providers
 
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.keys import load_keys
-from support_agent.adapters.models.offline import OfflineModel
-from support_agent.adapters.models.openai import OpenAIModel
-from support_agent.adapters.models.scripted import ScriptFileModel
 from support_agent.adapters.orders.sql import SqlOrders
 from support_agent.adapters.payments.ledger import LedgerEvents, LedgerGateway
-from support_agent.adapters.payments.stripe import StripeGateway
-from support_agent.adapters.payments.stripe_events import StripeEvents
 from support_agent.adapters.policy_files import policy_from_body
-from support_agent.adapters.prices import load_prices
 from support_agent.adapters.system import SortableIds, SystemClock
 from support_agent.agent.answers import Answers
+from support_agent.agent.asides import Asides
 from support_agent.agent.budget import RunLimits
+from support_agent.agent.intent import Intents
 from support_agent.agent.loop import AgentLoop
+from support_agent.agent.metering import Metering
+from support_agent.agent.prompt import SYSTEM
+from support_agent.agent.recap import Recaps
+from support_agent.agent.summaries import Summaries
 from support_agent.agent.tool_runner import ToolRunner
 from support_agent.agent.turns import Agent
-from support_agent.domain.errors import ConfigurationError
+from support_agent.agent.views import Marks, Views
+from support_agent.building.checks import check_installation, check_policy
+from support_agent.building.closing import closed_later
+from support_agent.building.limits import refund_terms, run_limits, usage_allowances
+from support_agent.building.models import (
+    Prices,
+    chat_model,
+    dearest_price,
+    intents_of,
+    price_sheet,
+    small_model,
+)
+from support_agent.building.payments import stripe_events, stripe_gateway
 from support_agent.domain.people import Proof
-from support_agent.domain.policy import Policy
 from support_agent.domain.signing import KeyRing
+from support_agent.domain.usage import Allowances
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.events import EventVerifier
 from support_agent.ports.model import ChatModel
 from support_agent.ports.orders import OrderRepository
 from support_agent.ports.payments import PaymentGateway
-from support_agent.ports.storage import Transaction
 from support_agent.ports.tool import Tool
-from support_agent.resources import resource_dir
 from support_agent.services.approvals import Approvals
 from support_agent.services.approvers import Approvers
 from support_agent.services.audit import check_keys
@@ -72,6 +81,9 @@ from support_agent.services.sending import Sending
 from support_agent.services.staff import StaffDesk
 from support_agent.services.switches import Switchboard
 from support_agent.services.terms import RefundTerms
+from support_agent.services.unknown_orders import UnknownOrders
+from support_agent.services.usage import UsageMeter
+from support_agent.services.usage_tasks import UnusualRule, UnusualUse
 from support_agent.settings import Settings, load_settings
 from support_agent.testing.clock import FixedClock
 from support_agent.tools.cancel_refund import CancelRefund
@@ -83,126 +95,13 @@ from support_agent.tools.refund_policy import RefundPolicy
 from support_agent.tools.refund_status import RefundStatus
 from support_agent.tools.request_refund import RequestRefund
 
-P = ParamSpec("P")
-T = TypeVar("T")
 MONEY_TOOLS = frozenset({RequestRefund.name})
 Once = providers.ThreadSafeSingleton  # a plain Singleton built eight instances under eight threads
-
-
-def run_limits(settings: Settings) -> RunLimits:
-    """Limits of a run, as the loop counts them."""
-    limits = settings.limits
-    return RunLimits(
-        max_steps=limits.max_steps,
-        max_calls_per_step=limits.max_calls_per_step,
-        run_seconds=limits.run_seconds,
-        model_seconds=limits.model_seconds,
-        tool_seconds=limits.tool_seconds,
-        max_tokens=limits.max_tokens,
-        max_cost_micros=limits.max_cost_micros,
-        max_consecutive_errors=limits.max_consecutive_errors,
-        max_identical_calls=limits.max_identical_calls,
-    )
-
-
-def refund_terms(settings: Settings) -> RefundTerms:
-    """Terms of quoting, filing, deciding and paying."""
-    return RefundTerms(
-        quote_valid_for=settings.quote_valid_for,
-        decide_within=settings.decide_within,
-        request_waits_for=settings.request_waits_for,
-        approved_valid_for=settings.approved_valid_for,
-        consent_implied=settings.consent.request_refund == "implied",
-        gateway_timeout_s=settings.payments.timeout_seconds,
-        zone=settings.zone,
-    )
 
 
 def machine_clock() -> Callable[[], datetime]:
     """What time this machine has, whatever business time is."""
     return SystemClock().now
-
-
-def closed_later(
-    to_close: list[Any], build: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T:
-    """Build something that holds a connection and remember to close it."""
-    built = build(*args, **kwargs)
-    to_close.append(built)
-    return built
-
-
-def script_path(settings: Settings) -> Path:
-    """The file MODEL__SCRIPT names.
-
-    Raises:
-        ConfigurationError: not set.
-    """
-    if settings.model.script is None:
-        raise ConfigurationError(
-            "is needed when MODEL__KIND=scripted; name a JSONL file",
-            setting="SUPPORT_AGENT_MODEL__SCRIPT",
-        )
-    return settings.model.script
-
-
-def openai_model(settings: Settings) -> OpenAIModel:
-    """The model MODEL__NAME names, priced by the operator's sheet.
-
-    A function, because `name` behind `.provided` would be the library's own attribute.
-    """
-    return OpenAIModel(
-        name=settings.model.name,
-        base_url=settings.openai_base_url,
-        api_key=settings.openai_api_key,
-        timeout_s=settings.limits.model_seconds,
-        prices=load_prices(resource_dir() / "data" / "prices.toml"),
-        max_output_tokens=settings.model.max_output_tokens,
-    )
-
-
-def stripe_gateway(settings: Settings) -> StripeGateway:
-    """The gateway of the account PAYMENTS__STRIPE_ACCOUNT names.
-
-    Raises:
-        ConfigurationError: key or account are not set, or the key is none of Stripe's.
-    """
-    payments = settings.payments
-    if payments.stripe_key is None:
-        raise ConfigurationError(
-            "is needed when PAYMENTS__KIND=stripe; a restricted key (rk_...) that may read the "
-            "account, charges, payment intents and disputes and write refunds is enough",
-            setting="SUPPORT_AGENT_PAYMENTS__STRIPE_KEY",
-        )
-    return StripeGateway(
-        key=payments.stripe_key.get_secret_value(),
-        account=_stripe_account(settings),
-        timeout_s=payments.timeout_seconds,
-        url=payments.stripe_url,
-    )
-
-
-def stripe_events(settings: Settings) -> StripeEvents:
-    """What checks the signatures of the webhook endpoint PAYMENTS__WEBHOOK_SECRETS belongs to.
-
-    Raises:
-        ConfigurationError: no secret or no account is set.
-    """
-    if not settings.payments.secrets:
-        raise ConfigurationError(
-            "is needed to receive events; copy the signing secret (whsec_...) of the endpoint",
-            setting="SUPPORT_AGENT_PAYMENTS__WEBHOOK_SECRETS",
-        )
-    return StripeEvents(secrets=settings.payments.secrets, account=_stripe_account(settings))
-
-
-def _stripe_account(settings: Settings) -> str:
-    if settings.payments.stripe_account is None:
-        raise ConfigurationError(
-            "is needed when PAYMENTS__KIND=stripe; write the account's id, acct_...",
-            setting="SUPPORT_AGENT_PAYMENTS__STRIPE_ACCOUNT",
-        )
-    return settings.payments.stripe_account
 
 
 class Container(containers.DeclarativeContainer):
@@ -211,6 +110,7 @@ class Container(containers.DeclarativeContainer):
     settings: providers.Provider[Settings] = Once(load_settings)
     terms: providers.Provider[RefundTerms] = Once(refund_terms, settings)
     limits: providers.Provider[RunLimits] = Once(run_limits, settings)
+    allowances: providers.Provider[Allowances] = Once(usage_allowances, settings)
 
     to_close: providers.Provider[list[Any]] = Once(list)
 
@@ -255,21 +155,10 @@ class Container(containers.DeclarativeContainer):
         ledger=Once(LedgerEvents),
         stripe=Once(stripe_events, settings),
     )
-    model: providers.Provider[ChatModel] = providers.Selector(
-        settings.provided.model.kind,
-        offline=Once(closed_later, to_close, providers.Object(OfflineModel)),
-        scripted=Once(
-            closed_later,
-            to_close,
-            providers.Object(ScriptFileModel),
-            path=Once(script_path, settings),
-        ),
-        openai=Once(
-            closed_later,
-            to_close,
-            providers.Object(openai_model),
-            settings,
-        ),
+    prices: providers.Provider[Prices] = Once(price_sheet, settings)
+    model: providers.Provider[ChatModel] = Once(chat_model, settings, prices, to_close)
+    small_model: providers.Provider[ChatModel | None] = Once(
+        small_model, settings, prices, to_close
     )
 
     policies: providers.Provider[PoliciesInForce] = Once(
@@ -451,13 +340,79 @@ class Container(containers.DeclarativeContainer):
         Once(HandOff, clock=clock, ids=ids),
     )
     tool_runner: providers.Provider[ToolRunner] = Once(
-        ToolRunner, tools=tools, database=database, money_tools=providers.Object(MONEY_TOOLS)
+        ToolRunner,
+        tools=tools,
+        database=database,
+        unknown_orders=Once(
+            UnknownOrders, clock=clock, limit=settings.provided.limits.unknown_orders
+        ),
+        money_tools=providers.Object(MONEY_TOOLS),
+    )
+    system_prompt: providers.Provider[str] = providers.Object(SYSTEM)
+    meter: providers.Provider[UsageMeter] = Once(
+        UsageMeter, allowances=allowances, clock=clock, zone=terms.provided.zone
+    )
+    unusual_use: providers.Provider[UnusualUse] = Once(
+        UnusualUse,
+        database=database,
+        clock=clock,
+        zone=terms.provided.zone,
+        rule=Once(
+            UnusualRule,
+            factor=settings.provided.budgets.unusual_factor,
+            least_requests=settings.provided.budgets.unusual_requests,
+            least_tokens=settings.provided.budgets.unusual_tokens,
+        ),
+    )
+    metering: providers.Provider[Metering] = Once(
+        Metering,
+        meter=meter,
+        database=database,
+        price=Once(dearest_price, settings, prices),
+        max_output_tokens=settings.provided.model.max_output_tokens,
+        limits=limits,
+    )
+    marks: providers.Provider[Marks] = Once(
+        Marks,
+        high=settings.provided.history.high_water_tokens,
+        low=settings.provided.history.low,
+    )
+    asides: providers.Provider[Asides] = Once(
+        Asides,
+        model=small_model,
+        metering=metering,
+        timeout_s=settings.provided.limits.model_seconds,
+    )
+    summaries: providers.Provider[Summaries] = Once(
+        Summaries, asides=asides, longest=marks.provided.summary_chars
+    )
+    intents: providers.Provider[Intents | None] = Once(
+        intents_of, settings.provided.model.intent, asides
+    )
+    views: providers.Provider[Views] = Once(
+        Views,
+        system=system_prompt,
+        tools=tool_runner.provided.specs,
+        marks=marks,
+        recaps=Once(Recaps, database=database, clock=clock, summaries=summaries, intents=intents),
+        database=database,
     )
     loop: providers.Provider[AgentLoop] = Once(
-        AgentLoop, model=model, tools=tool_runner, database=database, clock=clock
+        AgentLoop,
+        model=model,
+        tools=tool_runner,
+        views=views,
+        metering=metering,
+        database=database,
+        clock=clock,
+        system=system_prompt,
     )
     answers: providers.Provider[Answers] = Once(
-        Answers, clock=clock, zone=terms.provided.zone, books_only=gateway.provided.books_only
+        Answers,
+        clock=clock,
+        zone=terms.provided.zone,
+        books_only=gateway.provided.books_only,
+        link_hosts=settings.provided.shop.hosts,
     )
     agent: providers.Provider[Agent] = Once(
         Agent,
@@ -512,41 +467,10 @@ async def check(container: Container, *, history: bool = True) -> None:
         container.gateway()  # says at once which of its settings is missing
     database = container.database()
     await database.check_schema()
-    await database.read(lambda tx: _check_installation(tx, settings))
-    await database.read(lambda tx: _check_policy(tx, container.policies(), settings))
+    await database.read(lambda tx: check_installation(tx, settings))
+    await database.read(lambda tx: check_policy(tx, container.policies(), settings))
     if history:
         await database.read(lambda tx: check_keys(tx, container.keys()))
-
-
-def _check_installation(tx: Transaction, settings: Settings) -> None:
-    live = tx.installation.is_live()
-    real_money = live or settings.payments.moves_real_money
-    dangers = settings.live_dangers() if real_money else ()
-    if dangers:
-        what = "this database" if live else "the key in PAYMENTS__STRIPE_KEY"
-        raise ConfigurationError(f"{what} is live: {'; '.join(dangers)}")
-
-
-def _check_policy(tx: Transaction, policies: PoliciesInForce, settings: Settings) -> None:
-    """The stored policy is unchanged and counts days where the shop does."""
-    stored = tx.policies.in_force()
-    if stored is None:
-        return
-    check_zone(policies.parsed(stored), settings)
-
-
-def check_zone(policy: Policy, settings: Settings) -> None:
-    """A policy counts civil days where the shop does.
-
-    Raises:
-        ConfigurationError: it does not; names both.
-    """
-    if policy.time_zone != settings.shop.time_zone:
-        raise ConfigurationError(
-            f"is {settings.shop.time_zone!r}, but policy {policy.id!r} counts days in "
-            f"{policy.time_zone!r}; make them equal",
-            setting="SUPPORT_AGENT_SHOP__TIME_ZONE",
-        )
 
 
 async def _close(container: Container) -> None:

@@ -167,9 +167,9 @@ class CountingDatabase(SqlDatabase):
             self.relaxed += 1
         return super().transact(fn, durable=durable)
 
-    def read(self, fn: Any) -> Any:
+    def read(self, fn: Any, *, brief: bool = False) -> Any:
         self.reads += 1
-        return super().read(fn)
+        return super().read(fn, brief=brief)
 
 
 def rows(url: str, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -24,15 +24,22 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from support_agent.agent.retrying import RetryingModel
 from support_agent.cli.app import app
-from support_agent.domain.errors import AlreadyDecided, SupportAgentError
+from support_agent.domain.errors import AlreadyDecided, ModelUnavailable, SupportAgentError
+from support_agent.domain.runs import Usage
+from support_agent.domain.usage import Allowance, Hold, Scope, UsageAccount
 from support_agent.ports.events import ProviderEvent
+from support_agent.ports.model import ModelReply, ModelRequest
+from support_agent.services.usage import UsageMeter
+from tests.agent_kit import take
 from tests.crashes import KeptGateway, play, recover
 from tests.heart import ANSWERED, asker, calls, error_of, open_shop_with, operator
 from tests.kit import KEYS, TODAY, Shop
 
 Job = dict[str, Any]
 PATIENCE_S = 60.0
+LOST_TOKENS = 20_000  # of a failed attempt: more than any request of the sample shop has
 FAILED = "failed: "
 
 
@@ -66,6 +73,29 @@ async def cancel(shop: Shop, request_id: str) -> str:
     who = asker(request.customer_id, request.conversation_id or "")
     life = shop.container.life()
     return (await shop.write(lambda tx: life.cancel(tx, request_id, who))).status
+
+
+class MortalModel:
+    """Fails once, having cost something; whoever asks it again is gone."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+
+    async def decide(self, request: ModelRequest) -> ModelReply:
+        self._asked += 1
+        if self._asked > 1:
+            os._exit(0)
+        raise ModelUnavailable("HTTP 503", usage=Usage(requests=1, input_tokens=LOST_TOKENS))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+async def die_asking_again(shop: Shop, conversation: str) -> str:
+    """The model is away, and the process is gone when it asks a second time."""
+    shop.model.model = RetryingModel(MortalModel(), attempts=3, backoff_s=0.001)
+    await take(shop, "Đơn A100 đâu?", conversation=conversation)
+    return "survived"
 
 
 async def expire(shop: Shop) -> str:
@@ -103,6 +133,23 @@ async def receive(shop: Shop, event_id: str) -> str:
     return (await shop.container.provider_events().receive(event_id.encode(), {})).outcome
 
 
+async def hold(shop: Shop, *, limit: int, tries: int, name: str) -> str:
+    """How many calls this process may hold, when the whole shop may have `limit` of them."""
+    clock, zone = shop.container.clock(), shop.container.terms().zone
+    allowances = {Scope.INSTALLATION: Allowance(requests=limit)}
+    meter = UsageMeter(allowances=allowances, clock=clock, zone=zone)
+    account = UsageAccount(conversation_id=f"con_{name}", customer_id="C001", channel="cli")
+    call, database = Usage(requests=1, input_tokens=100), shop.container.database()
+    held = [
+        await database.transact(
+            lambda tx: meter.exchange(tx, account, held=None, spent=Usage(), ahead=call),
+            durable=False,
+        )
+        for _ in range(tries)
+    ]
+    return f"{sum(isinstance(outcome, Hold) for outcome in held)} held"
+
+
 class AboutTheNewest:
     """Verifies any body as an event about the gateway's newest refund; the body is its id."""
 
@@ -118,7 +165,7 @@ WORK = {
     work.__name__: work
     for work in (
         *(approve, reject, file, cancel, expire, pay, pay_due, reconcile),
-        *(retry, resolve, receive),
+        *(retry, resolve, receive, die_asking_again, hold),
     )
 }
 

@@ -2,26 +2,14 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from support_agent.domain.errors import ConfigurationError
+from support_agent.domain.prices import Price
 
-_PER_MILLION = 1_000_000
 _KEYS = frozenset({"input", "output"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """Millionths of a USD for a million tokens."""
-
-    input: int
-    output: int
-
-    def cost_micros(self, input_tokens: int, output_tokens: int) -> int:
-        """Exact, rounded up: a budget is never overspent by roundings."""
-        return -(-(input_tokens * self.input + output_tokens * self.output) // _PER_MILLION)
+_HIGHEST = 1_000_000_000_000  # a dollar a token; what a call costs still fits into a column
 
 
 def load_prices(path: Path) -> Mapping[str, Price]:
@@ -47,9 +35,9 @@ def _price(path: Path, model: str, entry: object) -> Price:
     if not isinstance(entry, dict) or entry.keys() != _KEYS:
         raise ConfigurationError(f"{path}: model {model!r} needs exactly the keys input and output")
     for key, micros in entry.items():
-        if type(micros) is not int or micros < 0:
+        if type(micros) is not int or not 0 <= micros <= _HIGHEST:
             raise ConfigurationError(
                 f"{path}: {key} of model {model!r} must be a whole number of "
-                f"micro-USD per million tokens, not {micros!r}"
+                f"micro-USD per million tokens up to {_HIGHEST}, not {micros!r}"
             )
     return Price(**entry)

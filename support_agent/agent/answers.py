@@ -1,11 +1,16 @@
 """What the customer is told: the model's words, and beside them what code knows to be true."""
 
+import unicodedata
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from support_agent.agent.claims import needs_note
-from support_agent.agent.loop import LoopEnd, RunState
+from support_agent.agent.metering import account_of
+from support_agent.agent.state import LoopEnd, RunState
+from support_agent.domain.budget_wording import budget_sentence
 from support_agent.domain.groups import grouped
+from support_agent.domain.links import without_links
 from support_agent.domain.reasons import Language
 from support_agent.domain.refunds import Quote, RefundRequest
 from support_agent.domain.runs import StopReason
@@ -21,6 +26,7 @@ from support_agent.services.consent import awaits_answer
 from support_agent.services.destinations import accounts_of
 from support_agent.services.quotes import offer_shown
 from support_agent.services.refunds import group_of
+from support_agent.services.usage_tasks import tell_of_limit
 
 # What the model says may not push what code says off the customer's screen.
 MOST_ANSWER_CHARS = 4_000
@@ -39,8 +45,11 @@ class Answer:
 class Answers:
     """Composes answers. Amounts, states and offers are rendered from rows, never from the model."""
 
-    def __init__(self, *, clock: Clock, zone: tzinfo, books_only: bool) -> None:
+    def __init__(
+        self, *, clock: Clock, zone: tzinfo, books_only: bool, link_hosts: Collection[str]
+    ) -> None:
         self._clock = clock
+        self._link_hosts = link_hosts
         self._zone = zone
         self._books_only = books_only
 
@@ -50,16 +59,32 @@ class Answers:
         answered = end.reason in {StopReason.ANSWERED, StopReason.ASKED_CUSTOMER}
         quotes = self._quotes_to_show(tx, state) if answered else ()
         requests = _spoken_of(tx, state)
-        parts = [_shortened(end.text) or stop_sentence(end.reason, language)]
-        if end.text and needs_note(end.text, state.turns, stands_alone=not (quotes or requests)):
+        said = self._said(end.text or "", language)
+        parts = [said or self._stopped(tx, state, end)]
+        if said and needs_note(said, state.turns, stands_alone=not (quotes or requests)):
             parts.append(amounts_note(language, nothing_filed=not requests))
         parts += self._money_sentences(tx, quotes, requests, language)
         return Answer(
-            text="\n\n".join(part for part in parts if part),
+            text=unicodedata.normalize("NFC", "\n\n".join(part for part in parts if part)),
             reason=StopReason.ASKED_CUSTOMER if quotes else end.reason,
             quotes=quotes,
             requests=requests,
         )
+
+    def _said(self, text: str, language: Language) -> str:
+        """The model's words without links that somebody else may have put into its mouth."""
+        if len(text) > MOST_ANSWER_CHARS:
+            text = f"{text[:MOST_ANSWER_CHARS]}…"
+        return without_links(text, hosts=self._link_hosts, language=language)
+
+    def _stopped(self, tx: Transaction, state: RunState, end: LoopEnd) -> str:
+        """Why there are no words of the model's; staff is told of a budget that is used up."""
+        language = state.conversation.language
+        if end.over is None:
+            return stop_sentence(end.reason, language)
+        account, now = account_of(state), self._clock.now()
+        tell_of_limit(tx, account, end.over.scope, now=now, zone=self._zone)
+        return budget_sentence(end.over.scope, language)
 
     def _money_sentences(
         self,
@@ -114,9 +139,3 @@ def _spoken_of(tx: Transaction, state: RunState) -> tuple[RefundRequest, ...]:
     found = [tx.requests.get(request_id) for request_id in dict.fromkeys(state.request_ids)]
     groups = {r.group_id: group_of(tx, r) for r in found if r is not None}
     return tuple(request for group in groups.values() for request in group)
-
-
-def _shortened(text: str | None) -> str | None:
-    if text is None or len(text) <= MOST_ANSWER_CHARS:
-        return text
-    return f"{text[:MOST_ANSWER_CHARS]}…"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from support_agent.domain.money import EXPONENTS
-from support_agent.ports.model import CustomerTurn, ToolResult, Turn
+from support_agent.ports.model import CustomerTurn, Recap, ToolResult, Turn
 
 _UNITS = {
     "k": 10**3, "nghìn": 10**3, "nghin": 10**3, "ngàn": 10**3, "ngan": 10**3, "thousand": 10**3,
@@ -157,14 +157,17 @@ def _known(turns: Iterable[Turn]) -> frozenset[int]:
             numbers.update(_told(turn.content))
         elif isinstance(turn, CustomerTurn):
             numbers.update(_read(turn.text))
+        elif isinstance(turn, Recap):  # the facts are the tools', the summary may be a model's
+            numbers.update(_told(turn.facts))
     return frozenset(numbers)
 
 
 def _told(content: str) -> Iterator[int]:
     try:
-        yield from _numbers_in(json.loads(content))
-    except ValueError:  # ERROR and a sentence
-        yield from _read(content)
+        told = [*_numbers_in(json.loads(content))]
+    except (ValueError, RecursionError):  # ERROR and a sentence, or nothing a tool tells
+        told = [*_read(content)]
+    yield from told
 
 
 def _numbers_in(value: object) -> Iterator[int]:

@@ -1,27 +1,30 @@
 """The loop: think, act, observe, until there is an answer or a reason to stop."""
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import assert_never
 
 import structlog
 
-from support_agent.agent.budget import Budget
-from support_agent.agent.prompt import SYSTEM
+from support_agent.agent.budget import NOT_EXECUTED, TOO_MANY_CALLS
+from support_agent.agent.metering import Metering
+from support_agent.agent.spending import Spending
+from support_agent.agent.state import LoopEnd, RunState
 from support_agent.agent.tool_runner import ToolRunner
-from support_agent.domain.conversation import Conversation
-from support_agent.domain.errors import ModelReplyInvalid, ModelUnavailable
-from support_agent.domain.people import Asker
+from support_agent.agent.views import View, Views
+from support_agent.domain.errors import (
+    ContextTooLong,
+    ConversationBusy,
+    ModelReplyInvalid,
+    ModelUnavailable,
+)
 from support_agent.domain.runs import (
     AskCustomer,
     CallTools,
     Decision,
     FinalAnswer,
     Observation,
-    Run,
     StopReason,
     ToolCall,
-    Usage,
 )
 from support_agent.ports.clock import Clock
 from support_agent.ports.model import (
@@ -31,50 +34,45 @@ from support_agent.ports.model import (
     ModelReply,
     ModelRequest,
     ToolResult,
-    Turn,
 )
-from support_agent.ports.storage import Database
+from support_agent.ports.storage import Database, Transaction
 from support_agent.ports.tool import CallContext
 
 log = structlog.get_logger(__name__)
-TOO_MANY_CALLS = "TOO_MANY_CALLS"
 MOST_CALLS = 64  # of one reply; each would be stored, answered and shown in every later request
-
-
-@dataclass(slots=True, kw_only=True)
-class RunState:
-    """Everything a run has in memory; each part of it is committed before what follows it."""
-
-    run: Run
-    conversation: Conversation
-    asker: Asker
-    turns: list[Turn]
-    budget: Budget
-    step: int = 0  # committed decisions
-    call_index: int = 0  # model calls of the conversation before the next one
-    handed_off: bool = False
-    quote_ids: list[str] = field(default_factory=list)
-    request_ids: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopEnd:
-    """Why the loop ended, with the model's words if it had any."""
-
-    reason: StopReason
-    text: str | None = None
 
 
 class AgentLoop:
     """Drives one run. It knows the model and the tools by their ports, and nothing of refunds."""
 
     def __init__(
-        self, *, model: ChatModel, tools: ToolRunner, database: Database, clock: Clock
+        self,
+        *,
+        model: ChatModel,
+        tools: ToolRunner,
+        views: Views,
+        metering: Metering,
+        database: Database,
+        clock: Clock,
+        system: str,
     ) -> None:
         self._model = model
         self._tools = tools
+        self._views = views
+        self._metering = metering
         self._database = database
         self._clock = clock
+        self._system = system
+        metering.check(views.whole(()).tokens)
+
+    def begin(self, tx: Transaction, state: RunState) -> None:
+        """In the transaction that starts or reopens a run: hold its first model call."""
+        self._metering.begin(tx, state, self._views.size(state))
+
+    def end(self, tx: Transaction, state: RunState) -> None:
+        """In the transaction that ends a run: count what it used."""
+        self._views.keep(tx, state)
+        self._metering.end(tx, state)
 
     async def run(self, state: RunState) -> LoopEnd:
         """Go on until the run ends. A stopped run can be continued from what is stored."""
@@ -93,41 +91,75 @@ class AgentLoop:
                 log.warning("model.unavailable", problem=str(error))
                 late = state.budget.is_late
                 return LoopEnd(reason=StopReason.DEADLINE if late else StopReason.MODEL_UNAVAILABLE)
+            if isinstance(reply, LoopEnd):
+                return reply
             await self._commit(state, reply)
             end = await self._follow(state, reply.decision)
             if end is not None:
                 return end
 
-    async def _think(self, state: RunState) -> ModelReply:
-        timeout = state.budget.model_timeout()
+    async def _think(self, state: RunState) -> ModelReply | LoopEnd:
+        """Ask the model; once more with a shorter view when it cannot read that much."""
+        view = await self._views.of(state)
+        try:
+            return await self._ask(state, view)
+        except ContextTooLong as error:
+            log.warning("model.context_too_long", problem=str(error), tokens=view.tokens)
+            shorter = await self._views.of(state, squeeze=True)
+            if shorter.tokens >= view.tokens:
+                raise
+            return await self._ask(state, shorter)
+
+    async def _ask(self, state: RunState, view: View) -> ModelReply | LoopEnd:
+        spending = Spending(state=state, metering=self._metering, view_tokens=view.tokens)
+        end = await spending.room()
+        if end is not None:
+            return end
         request = ModelRequest(
             conversation_id=state.conversation.id,
             run_id=state.run.id,
             step=state.step + 1,
             call_index=state.call_index,
-            system=SYSTEM,
+            system=self._system,
             tools=self._tools.specs,
-            turns=tuple(state.turns),
-            timeout_s=timeout,
+            turns=view.turns,
+            timeout_s=state.budget.model_timeout(),
+            max_output_tokens=spending.output_tokens,
             language=state.conversation.language,
+            again=spending.again,
         )
         state.budget.steps += 1
         state.call_index += 1
-        usage = Usage(requests=1)  # of an attempt that brought nothing, also when it is cancelled
         try:
-            async with asyncio.timeout(timeout):
-                reply = await self._model.decide(request)
-            usage = reply.usage
-        except TimeoutError as error:
-            raise ModelUnavailable(f"no answer within {timeout:.1f} s") from error
-        except ModelReplyInvalid as error:
-            usage = error.usage
+            reply = await self._decide(request, spending)
+        except ModelUnavailable:
+            if spending.end is not None:
+                return spending.end
             raise
-        finally:
-            state.budget.usage += usage
+        self._views.heard(state, reply.usage)
         decision = reply.decision
         if isinstance(decision, CallTools) and len(decision.calls) > MOST_CALLS:
             raise ModelReplyInvalid(f"{len(decision.calls)} calls in one reply; ask for a few")
+        return reply
+
+    async def _decide(self, request: ModelRequest, spending: Spending) -> ModelReply:
+        """Ask, and count what it cost however it ends."""
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                reply = await self._model.decide(request)
+        except (ModelReplyInvalid, ModelUnavailable) as error:
+            spending.count(error.usage)
+            raise
+        except TimeoutError as error:
+            spending.count_lost()
+            raise ModelUnavailable(f"no answer within {request.timeout_s:.1f} s") from error
+        except asyncio.CancelledError:
+            spending.count_lost()
+            raise
+        except Exception:
+            spending.count_refused()
+            raise
+        spending.count(reply.usage)
         return reply
 
     def _correct(self, state: RunState, error: ModelReplyInvalid) -> StopReason | None:
@@ -140,16 +172,25 @@ class AgentLoop:
         """The decision with its call ids is stored before any of its tools runs."""
         state.step += 1
         number, now = state.step, self._clock.now()
-        await self._database.transact(
-            lambda tx: tx.runs.add_step(
+        calls = len(reply.decision.calls) if isinstance(reply.decision, CallTools) else 0
+        size = self._views.size(state) + reply.usage.output_tokens
+
+        def commit(tx: Transaction) -> None:
+            added = tx.runs.add_step(
                 run_id=state.run.id,
                 number=number,
                 decision=reply.decision,
                 usage=reply.usage,
                 at=now,
-            ),
-            durable=False,
-        )
+                epoch=state.run.epoch,
+            )
+            if not added:
+                raise ConversationBusy(state.conversation.id)
+            self._views.keep(tx, state)
+            self._metering.step(tx, state, size, calls=calls)
+
+        with state.counted_unless_it_fails():
+            await self._database.transact(commit, durable=False)
 
     async def _follow(self, state: RunState, decision: Decision) -> LoopEnd | None:
         match decision:
@@ -165,11 +206,17 @@ class AgentLoop:
 
     async def _act(self, state: RunState, decision: CallTools) -> StopReason | None:
         """Run the calls in order; each is answered exactly once, also those after a stop."""
-        state.turns.append(AssistantCalls(calls=decision.calls, thought=decision.thought))
+        state.turns.append(
+            AssistantCalls(
+                calls=decision.calls,
+                thought=decision.thought,
+                provider_state=decision.provider_state,
+            )
+        )
         stop: StopReason | None = None
         for index, call in enumerate(decision.calls):
             repeated = state.budget.note_call(call)
-            stop = stop or repeated or (StopReason.DEADLINE if state.budget.is_late else None)
+            stop = stop or repeated or state.budget.no_more_calls()
             observation = await self._answer(state, call, index, stop)
             state.turns.append(ToolResult(call=call, content=observation.content))
             if stop is None:
@@ -181,7 +228,7 @@ class AgentLoop:
     ) -> Observation:
         if stop is not None:
             why = f"the run stopped: {stop}"
-            return await self._tools.skip(call, "NOT_EXECUTED", why, epoch=state.run.epoch)
+            return await self._tools.skip(call, NOT_EXECUTED, why, epoch=state.run.epoch)
         most = state.budget.limits.max_calls_per_step
         if index >= most:
             return await self._tools.skip(
@@ -190,6 +237,7 @@ class AgentLoop:
                 f"at most {most} calls at once; ask again for this one",
                 epoch=state.run.epoch,
             )
+        state.budget.tool_calls += 1
         context = CallContext(
             asker=state.asker,
             call_id=call.id,

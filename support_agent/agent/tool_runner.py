@@ -18,6 +18,7 @@ from support_agent.domain.errors import (
     DatabaseUnavailable,
     InvalidArguments,
     NotFound,
+    OrderNotFound,
     Refused,
     SupportAgentError,
     UnknownTool,
@@ -35,6 +36,7 @@ from support_agent.ports.tool import (
     ToolOutput,
     WriteTool,
 )
+from support_agent.services.unknown_orders import UnknownOrders
 
 P = TypeVar("P")
 log = structlog.get_logger(__name__)
@@ -63,9 +65,11 @@ class ToolRunner:
         *,
         tools: Sequence[Tool[Any]],
         database: Database,
+        unknown_orders: UnknownOrders,
         money_tools: frozenset[str],
     ) -> None:
         self._database = database
+        self._unknown_orders = unknown_orders
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) != len(tools):
             names = sorted(tool.name for tool in tools)
@@ -104,14 +108,14 @@ class ToolRunner:
         try:
             tool = self._find(call.name, assurance)
             arguments = parse_arguments(tool.arguments, call.arguments)
+            timeout_s = min(timeout_s, tool.timeout_s or timeout_s)
             async with asyncio.timeout(timeout_s):
                 if isinstance(tool, ReadTool):
                     result = observed(await tool.run(arguments, context))
                 else:
                     result = await tool.prepare(arguments, context)
         except Exception as error:  # noqa: BLE001 - the loop must survive any tool
-            refusal = Ran(observation=refused(error, context.language))
-            return await self._record(call, refusal, epoch=context.epoch)
+            return await self._refuse(call, error, context)
         if isinstance(tool, ReadTool):
             return await self._record(call, Ran(observation=result), epoch=context.epoch)
         return await self._write(tool, call, result, context, timeout_s)
@@ -147,8 +151,7 @@ class ToolRunner:
         except AlreadyAnswered:
             raise
         except Exception as error:  # noqa: BLE001 - the loop must survive any tool
-            refusal = Ran(observation=refused(error, context.language))
-            return await self._record(call, refusal, epoch=context.epoch)
+            return await self._refuse(call, error, context)
         await self._follow_up(tool, output, context, timeout_s)
         return Ran(observation=observed(output), hands_off=output.hands_off)
 
@@ -165,6 +168,22 @@ class ToolRunner:
         except Exception:
             # The effect is committed; `tick` goes on with what could not be done now.
             log.exception("tool.follow_up_failed", tool=tool.name, call_id=context.call_id)
+
+    async def _refuse(self, call: ToolCall, error: Exception, context: CallContext) -> Ran:
+        """Commit a refusal, and with it what follows from an order too many that was not found."""
+        observation = refused(error, context.language)
+        if not isinstance(error, OrderNotFound):
+            return await self._record(call, Ran(observation=observation), epoch=context.epoch)
+
+        def apply(tx: Transaction) -> bool:
+            # The conversation's row before the run's, as everywhere.
+            called = self._unknown_orders.called_a_person(tx, context.asker, call.arguments)
+            if not tx.runs.answer(call, observation, epoch=context.epoch):
+                raise AlreadyAnswered(call.id)
+            return called
+
+        called = await self._database.transact(apply)
+        return Ran(observation=observation, hands_off=called)
 
     async def _record(self, call: ToolCall, ran: Ran, *, epoch: int) -> Ran:
         answered = await self._database.transact(
@@ -188,17 +207,32 @@ class AlreadyAnswered(SupportAgentError):
 
 
 def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
-    """The JSON schema a model sees, without pydantic's titles."""
-    return _without_titles(arguments.model_json_schema())
+    """The JSON schema a model sees, without pydantic's titles.
+
+    Definitions stand where they are used: many servers look for them elsewhere, or not at all.
+    """
+    schema = arguments.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    told: dict[str, Any] = _told(schema, definitions, frozenset())
+    return told
 
 
-def _without_titles(schema: Mapping[str, Any]) -> dict[str, Any]:
-    cleaned: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key == "title" and isinstance(value, str):
-            continue
-        cleaned[key] = _without_titles(value) if isinstance(value, dict) else value
-    return cleaned
+def _told(schema: Any, definitions: Mapping[str, Any], above: frozenset[str]) -> Any:  # noqa: ANN401 - any part of a schema
+    if isinstance(schema, list):
+        return [_told(part, definitions, above) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    if name in above:
+        raise ConfigurationError(f"the arguments of a tool hold themselves: {name!r}")
+    if name in definitions:
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        return _told({**definitions[name], **beside}, definitions, above | {name})
+    return {
+        key: _told(value, definitions, above)
+        for key, value in schema.items()
+        if key != "title" or not isinstance(value, str)
+    }
 
 
 def parse_arguments(model: type[Arguments], text: str) -> Arguments:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import structlog
 
 from support_agent.agent.answers import Answers
-from support_agent.agent.budget import Budget, RunLimits, what_is_asked
-from support_agent.agent.history import turns_of
-from support_agent.agent.loop import AgentLoop, LoopEnd, RunState
-from support_agent.domain.conversation import Author, Conversation
+from support_agent.agent.budget import WITHOUT_RUNNING, Budget, RunLimits, what_is_asked
+from support_agent.agent.history import History, history_of, read_history
+from support_agent.agent.loop import AgentLoop
+from support_agent.agent.shown import shown_of
+from support_agent.agent.state import LoopEnd, RunState
+from support_agent.domain.conversation import Author, Conversation, Message
 from support_agent.domain.errors import (
     ConfigurationError,
     Conflict,
@@ -104,10 +106,16 @@ class Agent:
             ConversationBusy: another turn of the conversation is running.
         """
         text = redact_cards(clean_message(incoming.text, max_chars=self._max_chars))
-        conversation = await self._desk.enter(
+        conversation, is_new = await self._desk.find(
             incoming.binding, conversation_id=incoming.conversation_id, first_text=text
         )
-        return await self._turn(lambda tx: self._start(tx, conversation, text, incoming))
+
+        def start(tx: Transaction) -> RunState:
+            if is_new:
+                tx.conversations.add(conversation)
+            return self._start(tx, conversation, text, incoming)
+
+        return await self._turn(start)
 
     async def resume(self, run_id: str, *, operator: str, via: str) -> TurnResult:
         """Continue a stopped run; its counters go on, its deadline is new.
@@ -136,7 +144,8 @@ class Agent:
                 if state.handed_off
                 else await self._loop.run(state)
             )
-            return await self._database.transact(lambda tx: self._finish(tx, state, end))
+            with state.counted_unless_it_fails():
+                return await self._database.transact(lambda tx: self._finish(tx, state, end))
 
     async def _close(self, state: RunState, error: BaseException) -> None:
         """Give the conversation back and leave the run stopped, unless either is done already."""
@@ -161,7 +170,6 @@ class Agent:
         epoch = self._claim(tx, conversation.id)
         run_id = self._ids.new("run")
         now = self._clock.now()
-        calls_so_far = tx.runs.model_calls(conversation.id)
         seq = tx.conversations.append(
             conversation.id, author=Author.CUSTOMER, text=text, at=now, run_id=run_id
         )
@@ -189,7 +197,23 @@ class Agent:
             conversation_id=conversation.id,
             run_id=run_id,
         )
-        return self._state(tx, run, asker, calls_so_far)
+        message = Message(
+            conversation_id=conversation.id,
+            seq=seq,
+            author=Author.CUSTOMER,
+            text=text,
+            at=now,
+            run_id=run_id,
+        )
+        return self._begun(tx, run, asker, message)
+
+    def _begun(
+        self, tx: Transaction, run: Run, asker: Asker, message: Message | None = None
+    ) -> RunState:
+        state = self._state(tx, run, asker, message)
+        if not state.handed_off:
+            self._loop.begin(tx, state)
+        return state
 
     def _claim(self, tx: Transaction, conversation_id: str) -> int:
         epoch = tx.conversations.claim(
@@ -202,24 +226,19 @@ class Agent:
             log.warning("run.orphan_closed", orphan=orphan, conversation_id=conversation_id)
         return epoch
 
-    def _state(self, tx: Transaction, run: Run, asker: Asker, calls_so_far: int) -> RunState:
+    def _state(self, tx: Transaction, run: Run, asker: Asker, message: Message | None) -> RunState:
         conversation = tx.conversations.get(run.conversation_id)
         if conversation is None:
             raise RunNotFound(run.id)
-        steps = tx.runs.steps_of_conversation(conversation.id)
-        own = [step for step in steps if step.run_id == run.id]
+        history, calls_so_far = self._history(tx, run, conversation, message)
+        own = [step for step in history.steps if step.run_id == run.id]
         seen = [call.observation for step in own for call in step.calls if call.observation]
-        # What a resumed run was answered with stands behind its steps, now and later.
-        messages = [
-            message
-            for message in tx.conversations.messages(conversation.id)
-            if message.seq <= run.trigger_seq
-        ]
         return RunState(
             run=run,
             conversation=replace(conversation, assurance=run.assurance),
             asker=asker,
-            turns=turns_of(messages, steps, self._terms.zone),
+            turns=[*history.turns],
+            shown=shown_of(history),
             budget=self._budget(run, own),
             step=len(own),
             call_index=calls_so_far,
@@ -228,6 +247,21 @@ class Agent:
             request_ids=[request_id for one in seen for request_id in one.request_ids],
         )
 
+    def _history(
+        self, tx: Transaction, run: Run, conversation: Conversation, new: Message | None
+    ) -> tuple[History, int]:
+        """What the model may be shown, and how often it was asked before."""
+        zone = self._terms.zone
+        if new is not None and (new.seq == 1 or conversation.handed_off):
+            # Nothing was said before, or a person has the conversation and no model is asked.
+            return history_of([new], (), zone), 0
+        # What a resumed run was answered with stands behind its steps, now and later.
+        history = read_history(tx, conversation.id, through_seq=run.trigger_seq, zone=zone)
+        cut = history.cut
+        after = cut.through_seq if cut else 0
+        calls = tx.runs.model_calls(conversation.id, after_seq=after)
+        return history, calls + (cut.model_calls if cut else 0)
+
     def _budget(self, run: Run, own: list[RunStep]) -> Budget:
         calls = Counter(
             what_is_asked(call)
@@ -235,11 +269,13 @@ class Agent:
             if isinstance(step.decision, CallTools)
             for call in step.decision.calls
         )
+        answered = [call.observation for step in own for call in step.calls if call.observation]
         return Budget(
             limits=self._limits,
             usage=run.usage,
             steps=run.steps,
             consecutive_errors=run.consecutive_errors,
+            tool_calls=sum(one.error_code not in WITHOUT_RUNNING for one in answered),
             calls=calls,
         )
 
@@ -263,9 +299,7 @@ class Agent:
             conversation_id=conversation.id,
             run_id=run.id,
         )
-        calls_so_far = tx.runs.model_calls(conversation.id)
-        reopened = replace(run, epoch=epoch)
-        return self._state(tx, reopened, asker, calls_so_far)
+        return self._begun(tx, replace(run, epoch=epoch), asker)
 
     def _finish(self, tx: Transaction, state: RunState, end: LoopEnd) -> TurnResult:
         answer = self._answers.compose(tx, state, end)
@@ -290,7 +324,9 @@ class Agent:
             seq = tx.conversations.append(
                 run.conversation_id, author=Author.AGENT, text=answer, at=now, run_id=run.id
             )
-        ended = tx.runs.end(
+        # The conversation's row before the run's, as who takes the conversation over has it.
+        released = tx.conversations.release(run.conversation_id, epoch=run.epoch)
+        ended = released and tx.runs.end(
             RunEnd(
                 run_id=run.id,
                 status=status_of(reason),
@@ -302,6 +338,8 @@ class Agent:
                 at=now,
             )
         )
-        if not ended or not tx.conversations.release(run.conversation_id, epoch=run.epoch):
+        if not ended:
             raise ConversationBusy(run.conversation_id)
+        # Last, so that the counters all conversations share are locked for as short as can be.
+        self._loop.end(tx, state)
         return seq

@@ -20,6 +20,7 @@ from support_agent.cli import (
     staff,
     switches,
     tasks,
+    usage,
 )
 from support_agent.cli.ask import ask
 from support_agent.cli.chat import chat
@@ -63,6 +64,7 @@ for group in (
     conversations.app,
     runs.app,
     tasks.app,
+    usage.app,
     policies.app,
     destinations.app,
     switches.payouts,

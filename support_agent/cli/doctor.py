@@ -15,9 +15,12 @@ from support_agent.cli.views import local
 from support_agent.domain.errors import SupportAgentError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from support_agent.container import Container
+    from support_agent.domain.prices import Price
     from support_agent.ports.storage import Transaction
-    from support_agent.settings import Settings
+    from support_agent.settings import ModelChoice, Settings
 
 PROOFS = {
     "token": "approvers prove who they are by a token",
@@ -68,7 +71,10 @@ def _of_installation(settings: "Settings") -> list[Finding]:
         await container.database().transact(_change_nothing)
         stored = await container.database().read(lambda tx: list(_of_database(tx, settings)))
         signatures = await _signatures(container)
-        return [_model(container, settings), *stored, signatures, await _books(container)]
+        about_models = [*_models(container, settings)]
+        if all(finding.ok for finding in about_models):
+            about_models.append(_budgets(container))
+        return [*about_models, *stored, signatures, await _books(container)]
 
     try:
         return run(work, settings, check_history=False)
@@ -81,13 +87,45 @@ def _change_nothing(tx: "Transaction") -> None:
     tx.conversations.release("", epoch=0)
 
 
-def _model(container: "Container", settings: "Settings") -> Finding:
-    kind = settings.model.kind
+def _models(container: "Container", settings: "Settings") -> Iterator[Finding]:
+    """What is set and whether it can be built; no server is asked."""
+    deciding = [settings.first_model, settings.fallback_model]
+    yield _model("model", container.model, deciding, container)
+    if settings.small_model is not None:
+        yield _model("small model", container.small_model, [settings.small_model], container)
+
+
+def _budgets(container: "Container") -> Finding:
+    """Whether limits leave room for a call, and can be held at all."""
     try:
-        container.model()
+        container.metering().check(container.views().whole(()).tokens)
     except SupportAgentError as error:
-        return Finding(name="model", ok=False, detail=f"{kind}: {error}")
-    return Finding(name="model", detail=kind)
+        return Finding(name="budgets", ok=False, detail=str(error))
+    return Finding(name="budgets", detail="leave room for model calls")
+
+
+def _model(
+    name: str,
+    build: "Callable[[], object]",
+    choices: "Iterable[ModelChoice | None]",
+    container: "Container",
+) -> Finding:
+    given = [choice for choice in choices if choice is not None]
+    try:
+        build()
+        prices = container.prices()
+    except SupportAgentError as error:
+        kinds = " and ".join(choice.kind for choice in given)
+        return Finding(name=name, ok=False, detail=f"{kinds}: {error}")
+    return Finding(name=name, detail="; then ".join(_described(one, prices) for one in given))
+
+
+def _described(choice: "ModelChoice", prices: "Mapping[str, Price]") -> str:
+    if choice.is_local:
+        return choice.kind
+    key = "with a key" if choice.api_key else "without a key"
+    price = "" if choice.model in prices else ", no price: counted as free of charge"
+    return f"{choice.kind} {choice.model}, {key}{price}"
 
 
 async def _signatures(container: "Container") -> Finding:

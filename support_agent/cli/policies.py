@@ -128,7 +128,7 @@ def activate(
     token = token_of(name, settings) if name else None
 
     async def work(container: "Container") -> "Activation":
-        from support_agent.container import check_zone  # noqa: PLC0415 - not for --help
+        from support_agent.building.checks import check_zone  # noqa: PLC0415 - not for --help
 
         check_zone(policy, settings)
         activation = container.policy_activation()

@@ -48,7 +48,7 @@ def check(
     policy = load_policy(file)
 
     async def work(container: "Container") -> "PolicyReport":
-        from support_agent.container import check_zone  # noqa: PLC0415 - not for --help
+        from support_agent.building.checks import check_zone  # noqa: PLC0415 - not for --help
 
         check_zone(policy, settings)
         return await container.policy_check().compare(policy, days=days)

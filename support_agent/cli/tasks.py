@@ -92,7 +92,7 @@ def done(
         print_json(_object(finished, now))
         return
     say(f"task {finished.id} is done by {finished.done_by}")
-    if finished.kind == "hand_off":
+    if finished.kind in {"hand_off", "unknown_orders"}:
         say(f"conversation {finished.conversation_id} is the agent's again")
 
 

@@ -39,6 +39,9 @@ class _Report:
 def tick(*, as_json: Json = False) -> None:
     """Expire and escalate what waited too long, pay what is approved, ask about unclear payouts.
 
+    Staff gets a task about what stays unclear, and about a customer who uses models far more than
+    is usual.
+
     `paid` counts what became of the payouts, `not_paid` what is approved and was not sent: refused
     because its approval does not hold (`tasks list` has it), or put off until the next tick (the
     log has it). The exit code is that of a phase that could not run: a request that is not paid
@@ -61,13 +64,16 @@ def tick(*, as_json: Json = False) -> None:
 
 
 async def _work(container: "Container") -> _Report:
+    from support_agent.services.overdue import overdue_tasks  # noqa: PLC0415 - not for --help
+
     database, life, payouts = container.database(), container.life(), container.payouts()
     report = _Report(head=await database.read(lambda tx: tx.audit.head()))
     await _phase(report, "expired", life.expire_due(database))
     await _phase(report, "escalated", container.escalations().run())
     await _phase(report, "paid", payouts.pay_due())
     await _phase(report, "reconciled", payouts.reconcile())
-    await _call_staff(report, container)
+    await _call_staff(report, "overdue", overdue_tasks(container.database(), container.clock()))
+    await _call_staff(report, "unusual", container.unusual_use().tell())
     report.head, report.not_paid = await database.read(_left)
     log.info("audit.head", seq=report.head.seq, mac=report.head.mac)
     return report
@@ -90,17 +96,18 @@ async def _phase(report: _Report, name: str, work: Awaitable[Sequence[RefundRequ
         report.phases[name] = Counter(map(str, sent))
 
 
-async def _call_staff(report: _Report, container: "Container") -> None:
-    """What the reconciler leaves unclear for too long becomes a task for a person, once."""
-    from support_agent.services.overdue import overdue_tasks  # noqa: PLC0415 - not for --help
+async def _call_staff(report: _Report, name: str, work: Awaitable[int]) -> None:
+    """What the reconciler leaves unclear for too long, and who uses far more than is usual.
 
+    Each becomes a task for a person, once.
+    """
     try:
-        made = await overdue_tasks(container.database(), container.clock())
+        made = await work
     except SupportAgentError as error:
-        log.warning("tick.phase_failed", phase="overdue", problem=str(error))
-        report.problems["overdue"] = error
+        log.warning("tick.phase_failed", phase=name, problem=str(error))
+        report.problems[name] = error
     else:
-        report.phases["overdue"] = Counter({"TASKS": made} if made else {})
+        report.phases[name] = Counter({"TASKS": made} if made else {})
 
 
 def _counted(counts: Counter[str]) -> str:

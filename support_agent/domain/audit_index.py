@@ -7,6 +7,7 @@ proves that it is the newest, and an empty place proves that there is none, with
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 
 from support_agent.domain.audit import START, UNPROVED, AuditHead, AuditRow, holds
@@ -33,6 +34,7 @@ class Entry:
     seq: int
 
 
+@lru_cache(maxsize=512)
 def bucket_of(topic: str, subject: str) -> int:
     """Spread by a hash, so that buckets stay of one size whatever ids look like."""
     digest = hashlib.sha256(canonical(("audit/thing", topic, subject))).digest()
@@ -44,6 +46,7 @@ def entry_of(topic: str, subject: str, seq: int) -> Entry:
     return Entry(bucket=bucket_of(topic, subject), topic=topic, subject=subject, seq=seq)
 
 
+@lru_cache(maxsize=512)
 def path_of(bucket: int) -> tuple[Position, ...]:
     """The nodes above a bucket, the root first."""
     return tuple((level, bucket >> _BITS * (LEVELS - level)) for level in range(LEVELS))
@@ -127,7 +130,9 @@ class AuditIndex:
         return _digest("audit/node", str(level), str(number), *children)
 
 
+@lru_cache(maxsize=512)
 def _digest(*fields: str) -> str:
+    """Remembered: of a path that is proved again, most is as it was."""
     return hashlib.sha256(canonical(fields)).hexdigest()
 
 

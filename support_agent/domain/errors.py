@@ -353,13 +353,39 @@ class ModelError(SupportAgentError):
 
 
 class ModelUnavailable(ModelError):
-    """No answer; it may be asked again. `retry_after` is in seconds when the server named it."""
+    """No answer.
+
+    Attributes:
+        retry_after: seconds, when the server named a time.
+        may_pass: whether the same request may be answered if it is sent again (429, 5xx, a broken
+            connection, a time-out); a request that is refused for what it is will be again.
+        usage: what the attempts cost. One that may have been billed without an answer (a time-out,
+            a reply that broke off) counts the tokens it sent, as estimated.
+    """
 
     code = "MODEL_UNAVAILABLE"
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        may_pass: bool = True,
+        usage: Usage | None = None,
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.may_pass = may_pass
+        self.usage = usage or Usage(requests=1)
+
+
+class ContextTooLong(ModelUnavailable):
+    """The model cannot read that much; a shorter view of the conversation may be sent once."""
+
+    code = "CONTEXT_TOO_LONG"
+
+    def __init__(self, message: str, *, usage: Usage | None = None) -> None:
+        super().__init__(message, may_pass=False, usage=usage)
 
 
 class ModelReplyInvalid(ModelError):

@@ -25,8 +25,15 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTools:
+    """Calls to make.
+
+    `provider_state` is the adapter's own text, signed thinking for one: it is stored with the step
+    and shown to the same adapter again, unchanged. To everyone else it is nothing.
+    """
+
     calls: tuple[ToolCall, ...]
     thought: str = ""
+    provider_state: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +78,18 @@ class Usage:
             output_tokens=self.output_tokens + other.output_tokens,
             cost_micros=self.cost_micros + other.cost_micros,
         )
+
+    def __sub__(self, other: "Usage") -> "Usage":
+        return Usage(
+            requests=self.requests - other.requests,
+            input_tokens=self.input_tokens - other.input_tokens,
+            output_tokens=self.output_tokens - other.output_tokens,
+            cost_micros=self.cost_micros - other.cost_micros,
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
 
 
 class StopReason(StrEnum):

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 
 def canonical(fields: Sequence[str]) -> bytes:
@@ -23,7 +24,7 @@ class KeyRing:
     def sign(self, fields: Sequence[str]) -> tuple[str, str]:
         """(key id, hex MAC) of the fields under the first key."""
         key_id, secret = self.keys[0]
-        return key_id, _mac(secret, key_id, fields)
+        return key_id, _mac(secret, key_id, tuple(fields))
 
     def knows(self, key_id: str) -> bool:
         return any(known == key_id for known, _ in self.keys)
@@ -32,9 +33,13 @@ class KeyRing:
         for known, secret in self.keys:
             if known == key_id:
                 # As bytes: a stored MAC may hold anything, and text must be ASCII here.
-                return hmac.compare_digest(_mac(secret, key_id, fields).encode(), mac.encode())
+                return hmac.compare_digest(
+                    _mac(secret, key_id, tuple(fields)).encode(), mac.encode()
+                )
         return False
 
 
-def _mac(secret: bytes, key_id: str, fields: Sequence[str]) -> str:
+@lru_cache(maxsize=256)
+def _mac(secret: bytes, key_id: str, fields: tuple[str, ...]) -> str:
+    """Remembered, because what is newest is asked for again and again."""
     return hmac.new(secret, canonical((key_id, *fields)), hashlib.sha256).hexdigest()

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from support_agent.domain.errors import InvalidInput
 
@@ -112,22 +112,52 @@ _PERSONAL = re.compile(
 )
 
 
-def mask_all(texts: Sequence[str]) -> list[str]:
-    """The texts as the model may see them: personal numbers and addresses become placeholders.
+Masks = Mapping[str, Mapping[str, int]]  # kind -> value -> the number of its placeholder
+
+
+class Masker:
+    """Replaces personal numbers and addresses by placeholders, the same value by the same one.
 
     E-mail addresses, phone numbers, CCCD (12 digits) and other long numbers become `[email-1]`,
-    `[phone-1]`, `[id-1]`, `[number-1]`. The same value gets the same placeholder in all the texts;
-    they are numbered as they first appear, so a history that only grows keeps its prefix.
+    `[phone-1]`, `[id-1]`, `[number-1]`, numbered as they first appear; `known` are those of the
+    texts before. So a history that only grows keeps its prefix, wherever it is begun.
     """
-    numbers: dict[str, dict[str, int]] = {}
 
-    def placeholder(match: re.Match[str]) -> str:
+    def __init__(self, known: Masks | None = None) -> None:
+        self._numbers = {kind: dict(values) for kind, values in (known or {}).items()}
+
+    def mask(self, text: str) -> str:
+        return _PERSONAL.sub(self._placeholder, text)
+
+    def counts(self) -> Mapping[str, int]:
+        """The highest number of each kind so far."""
+        return {kind: max(values.values()) for kind, values in self._numbers.items()}
+
+    def up_to(self, counts: Mapping[str, int], *, most: int) -> Masks:
+        """What was known when these were the counts, at most the last `most` of each kind."""
+        return {
+            kind: {
+                value: number
+                for value, number in self._numbers[kind].items()
+                if count - most < number <= count
+            }
+            for kind, count in counts.items()
+        }
+
+    def _placeholder(self, match: re.Match[str]) -> str:
         kind = str(match.lastgroup)
-        seen = numbers.setdefault(kind, {})
-        number = seen.setdefault(_value(kind, match[0]), len(seen) + 1)
+        seen = self._numbers.setdefault(kind, {})
+        value = _value(kind, match[0])
+        number = seen.get(value)
+        if number is None:
+            number = seen[value] = max(seen.values(), default=0) + 1
         return f"[{kind}-{number}]"
 
-    return [_PERSONAL.sub(placeholder, text) for text in texts]
+
+def mask_all(texts: Sequence[str]) -> list[str]:
+    """The texts as the model may see them, with one `Masker` for all of them."""
+    masker = Masker()
+    return [masker.mask(text) for text in texts]
 
 
 def _value(kind: str, written: str) -> str:

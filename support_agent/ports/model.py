@@ -1,6 +1,7 @@
 """The only door to a language model."""
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Protocol
 
@@ -38,6 +39,7 @@ class AssistantCalls:
 
     calls: tuple[ToolCall, ...]
     thought: str = ""
+    provider_state: str = ""  # see CallTools: only the adapter that made it reads it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,19 @@ class Correction:
     text: str
 
 
-Turn = CustomerTurn | AssistantTurn | AssistantCalls | ToolResult | Correction
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recap:
+    """What stands for turns that are no longer shown: facts code keeps, then a summary.
+
+    `facts` is compact JSON made by code; `summary` may be a model's words or the customer's: both
+    are data, never instructions.
+    """
+
+    facts: str
+    summary: str
+
+
+Turn = CustomerTurn | AssistantTurn | AssistantCalls | ToolResult | Correction | Recap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +79,10 @@ class ModelRequest:
     `language` is the conversation's: a message that does not show its own is answered in it.
     `call_index` numbers the model calls of the conversation from 0, over runs and processes;
     failed calls count, and asking again after one is another call.
+
+    `timeout_s` is for all attempts together. Whoever sends the request once more, to this model or
+    to another, asks `again` first, with what it has cost so far: the most output tokens the next
+    attempt may have come back, or None when nothing is left for one.
     """
 
     conversation_id: str
@@ -74,8 +92,12 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...]
     turns: tuple[Turn, ...]
     timeout_s: float
+    max_output_tokens: int | None = None  # what the budget leaves; the adapter's own limit stands
     call_index: int = 0
     language: Language = "vi"
+    again: Callable[[Usage], Awaitable[int | None]] | None = field(
+        default=None, repr=False, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +116,14 @@ class ChatModel(Protocol):
           own id goes into `provider_id` untouched (made up where it is missing or repeated).
         - Nothing is executed here and nothing is remembered between calls: the request is all.
         - Arguments are passed on as text, not repaired and not validated.
+        - An adapter asks once a call; what asks again or elsewhere is a wrapper around it.
+        - It gives up after `timeout_s`; what does not is cut off at the deadline of the run.
 
     Raises:
-        ModelUnavailable: no answer (time-out, connection, 429, 5xx).
+        ContextTooLong: the request is longer than the model can read.
+        ModelUnavailable: no answer (time-out, connection, 429, 5xx); has what it cost.
         ModelReplyInvalid: an answer that is no decision; the caller tells the model and goes on.
+        ConfigurationError: key, model or address are refused.
     """
 
     async def decide(self, request: ModelRequest) -> ModelReply: ...

@@ -57,13 +57,15 @@ class Tool(ABC, Generic[A]):
     """What the model may call.
 
     `name` and `description` are all a model chooses by: the description says when to use the tool
-    and what comes back. `effect` is MONEY unless a tool says otherwise.
+    and what comes back. `effect` is MONEY unless a tool says otherwise. `timeout_s` may only be
+    below that of LIMITS__TOOL_SECONDS.
     """
 
     name: ClassVar[str]
     description: ClassVar[str]
     effect: ClassVar[Effect] = Effect.MONEY
     assurance: ClassVar[Assurance] = Assurance.VERIFIED
+    timeout_s: ClassVar[float | None] = None
     arguments: type[A]
 
     def headline(self, content: Mapping[str, Any]) -> str:

@@ -77,7 +77,9 @@ class Approvals:
             NotProved: the token is missing or wrong.
             RecordChanged: the approver's row is not what the signed history says.
         """
-        approver = await self._database.read(lambda tx: self._deciding.approver(tx, name))
+        approver = await self._database.read(
+            lambda tx: self._deciding.approver(tx, name), brief=True
+        )
         if self._proof is Proof.TOKEN:
             _check_token(approver, token)
         return Principal(
@@ -168,7 +170,7 @@ class Approvals:
         return await self._database.read(tell)
 
     async def _known(self, request_id: str) -> RefundRequest:
-        return await self._database.read(lambda tx: stored_request(tx, request_id))
+        return await self._database.read(lambda tx: stored_request(tx, request_id), brief=True)
 
 
 def _check_token(approver: Approver, token: str | None) -> None:

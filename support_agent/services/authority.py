@@ -64,6 +64,7 @@ def check_approver(tx: Transaction, approver: Approver, keys: KeyRing) -> None:
             which events are the newest.
         ConfigurationError: the history has no index yet.
     """
+    tx.audit.expect(("approver", approver.name), ("approver.token", approver.name))
     try:
         authority = tx.audit.vouched("approver", approver.name)
         token = tx.audit.vouched("approver.token", approver.name)

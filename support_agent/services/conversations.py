@@ -49,11 +49,26 @@ class ConversationDesk:
         """The conversation to go on with, or a new one.
 
         Raises:
+            CustomerNotFound, ConversationNotFound: as `find`.
+        """
+        conversation, is_new = await self.find(
+            binding, conversation_id=conversation_id, first_text=first_text
+        )
+        if is_new:
+            await self._database.transact(lambda tx: tx.conversations.add(conversation))
+        return conversation
+
+    async def find(
+        self, binding: Binding, *, conversation_id: str | None, first_text: str
+    ) -> tuple[Conversation, bool]:
+        """As `enter`, with whether it is new: then it has yet to be added.
+
+        Raises:
             CustomerNotFound: the shop does not know the customer.
             ConversationNotFound: unknown, or bound to somebody else (which leaves an audit event).
         """
         if conversation_id is not None:
-            return await self._reenter(binding, conversation_id)
+            return await self._reenter(binding, conversation_id), False
         customer = await self._orders.find_customer(binding.customer_id)
         if customer is None or customer.id != binding.customer_id:
             raise CustomerNotFound(binding.customer_id)
@@ -68,12 +83,13 @@ class ConversationDesk:
             language=detect(first_text, fallback),
             created_at=self._clock.now(),
         )
-        await self._database.transact(lambda tx: tx.conversations.add(conversation))
-        return conversation
+        return conversation, True
 
     async def _reenter(self, binding: Binding, conversation_id: str) -> Conversation:
         """Reads only, unless somebody reaches for what is not theirs."""
-        conversation = await self._database.read(lambda tx: tx.conversations.get(conversation_id))
+        conversation = await self._database.read(
+            lambda tx: tx.conversations.get(conversation_id), brief=True
+        )
         if conversation is None:
             raise ConversationNotFound(conversation_id)
         if not is_bound_to(conversation, binding):

@@ -23,10 +23,10 @@ from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Transaction
-from support_agent.services.authority import accounts_of, check_approver
+from support_agent.services.authority import IN_FORCE, accounts_of, check_approver
 from support_agent.services.policies import PoliciesInForce
 from support_agent.services.refunds import group_of, moved_meanwhile, stored_request
-from support_agent.services.standing import is_tampered
+from support_agent.services.standing import REQUESTS, is_tampered
 
 PENDING = RequestStatus.PENDING_APPROVAL
 
@@ -80,6 +80,7 @@ class Deciding:
         group = group_of(tx, stored_request(tx, request_id))
         request = next(member for member in group if member.id == request_id)
         members = _waiting_together(request, group)
+        _expect(tx, by, members or (request,))
         approver = self.approver(tx, by.id)
         known = accounts_of(tx, approver, self._keys)
         for member in members or (request,):
@@ -156,6 +157,16 @@ class Deciding:
 def pending_members(tx: Transaction, request: RefundRequest) -> tuple[RefundRequest, ...]:
     """Those of the request's group that wait for a decision with it, in filing order."""
     return _waiting_together(request, group_of(tx, request))
+
+
+def _expect(tx: Transaction, by: Principal, members: Iterable[RefundRequest]) -> None:
+    tx.audit.expect(
+        ("approver", by.id),
+        ("approver.token", by.id),
+        ("person", by.person_id or by.id),
+        ("policy", IN_FORCE),
+        *((REQUESTS, member.id) for member in members),
+    )
 
 
 def _waiting_together(

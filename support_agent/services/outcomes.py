@@ -124,7 +124,9 @@ class Outcomes:
         try:
             return await self._database.transact(work)
         except AlreadyDecided:  # somebody else told the same outcome at the same time
-            return await self._database.read(lambda tx: stored_request(tx, attempt.request_id))
+            return await self._database.read(
+                lambda tx: stored_request(tx, attempt.request_id), brief=True
+            )
 
     def _settle(
         self, tx: Transaction, attempt: Attempt, word: _Word, *, notify: bool

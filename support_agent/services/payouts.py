@@ -24,6 +24,7 @@ from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.orders import OrderRepository
 from support_agent.ports.payments import GatewayStatus, PaymentState
 from support_agent.ports.storage import Database, SwitchName, Transaction
+from support_agent.services.authority import IN_FORCE
 from support_agent.services.breaker import Breaker
 from support_agent.services.clearance import Clearance
 from support_agent.services.gateway_calls import GatewayCalls, instruction_of
@@ -33,13 +34,15 @@ from support_agent.services.reconciliation import Reconciliation
 from support_agent.services.refunds import RefundLife, group_of, stored_request
 from support_agent.services.rereads import Rereads
 from support_agent.services.sending import Sending
-from support_agent.services.standing import Objection
+from support_agent.services.standing import REQUESTS, Objection
 from support_agent.services.sweeps import PAGE, sweep
 from support_agent.services.switches import Switchboard
 from support_agent.services.tasks import PAY_BY_HAND
 
 S = RequestStatus
 NOT_PAID = frozenset({GatewayStatus.FAILED, GatewayStatus.CANCELED})
+
+_MOST_LOOKS = 5  # while other refunds of the same payment are being settled
 
 
 class Payouts:
@@ -86,7 +89,17 @@ class Payouts:
             PaymentOutcomeUnknown: the gateway could not even be asked; nothing was sent.
             OrdersUnavailable: the shop's system did not answer; nothing was sent.
         """
-        request, paused = await self._database.read(lambda tx: self._seen(tx, request_id))
+        for _ in range(_MOST_LOOKS):
+            tried = await self._try(request_id, notify=notify)
+            if tried is not None:
+                return tried
+        return await self._stored(request_id)  # the sweep pays it
+
+    async def _try(self, request_id: str, *, notify: bool) -> RefundRequest | None:
+        """None when a refund that this one was judged beside moved meanwhile: look again."""
+        request, paused = await self._database.read(
+            lambda tx: self._seen(tx, request_id), brief=True
+        )
         if paused or request.status is not S.APPROVED:
             return request
         order = await self._orders.get(request.order_id)
@@ -101,8 +114,9 @@ class Payouts:
         except GatewayRefusesUs as refused:
             await self._breaker.trip(self._calls.gateway.name, str(refused))
             return await self._stored(request_id)
-        except AlreadyDecided:  # somebody else moved it at the same moment
-            return await self._stored(request_id)
+        except AlreadyDecided:  # somebody else moved it at the same moment, or one beside it
+            now = await self._stored(request_id)
+            return None if now.status is S.APPROVED else now
         except RecordChanged:
             return await self._database.transact(lambda tx: self._key_taken(tx, request_id))
         if isinstance(started, Attempt):
@@ -119,7 +133,9 @@ class Payouts:
             RequestNotFound: unknown id.
             SupportAgentError: as `pay`, for the first that could not be tried; the others were.
         """
-        members = await self._database.read(lambda tx: group_of(tx, stored_request(tx, request_id)))
+        members = await self._database.read(
+            lambda tx: group_of(tx, stored_request(tx, request_id)), brief=True
+        )
         done: list[RefundRequest] = []
         problem: SupportAgentError | None = None
         for member in members:
@@ -151,7 +167,7 @@ class Payouts:
         return (*unclear, *late, *await self._gateway_refunds.compare())
 
     async def _stored(self, request_id: str) -> RefundRequest:
-        return await self._database.read(lambda tx: stored_request(tx, request_id))
+        return await self._database.read(lambda tx: stored_request(tx, request_id), brief=True)
 
     def _seen(self, tx: Transaction, request_id: str) -> tuple[RefundRequest, bool]:
         """The request, and whether somebody paused payouts.
@@ -213,6 +229,9 @@ class Payouts:
         request = stored_request(tx, request_id)
         if request.status is not S.APPROVED:
             return request
+        tx.audit.expect(
+            (REQUESTS, request.id), ("switch", SwitchName.PAYOUTS), ("policy", IN_FORCE)
+        )
         held = self._held_back(tx, request, paid=paid, notify=notify)
         if held is not None:
             return held

@@ -304,7 +304,8 @@ def _changed(request: RefundRequest, changes: Mapping[str, Any], **moves: Any) -
     if unknown:
         raise RuntimeError(f"a request's {sorted(unknown)} never change")
     moved = replace(request, **{**moves, **changes})
-    return replace(moved, fingerprint=fingerprint(moved))
+    bound = fingerprint(moved)
+    return moved if bound == moved.fingerprint else replace(moved, fingerprint=bound)
 
 
 def _reserve_again(tx: Transaction, request: RefundRequest, posting: Posting) -> int:

@@ -57,7 +57,9 @@ class Sending:
             return await self._outcomes.unknown(attempt, notify=notify and not doubt_told)
         else:
             return await self._outcomes.answered(attempt, answer, notify=notify)
-        return await self._database.read(lambda tx: stored_request(tx, attempt.request_id))
+        return await self._database.read(
+            lambda tx: stored_request(tx, attempt.request_id), brief=True
+        )
 
     async def _declined_again(
         self, attempt: Attempt, declined: PaymentDeclined, *, notify: bool

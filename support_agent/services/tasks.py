@@ -10,6 +10,8 @@ from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Task, Transaction
 
 HAND_OFF = "hand_off"
+UNKNOWN_ORDERS = "unknown_orders"
+HANDED_OVER = frozenset({HAND_OFF, UNKNOWN_ORDERS})  # done, they give the conversation back
 PAY_BY_HAND = "pay_by_hand"
 
 
@@ -29,7 +31,7 @@ def finish(tx: Transaction, task_id: str, *, by: Principal, clock: Clock) -> Tas
     task = _stored(tx, task_id)
     event = done_event(task, by=by, at=now)
     tx.audit.append(event)
-    if task.kind == HAND_OFF and task.conversation_id is not None:
+    if task.kind in HANDED_OVER and task.conversation_id is not None:
         _give_back(tx, event, task.conversation_id)
     return task
 

@@ -7,11 +7,12 @@ or a server behind it, that answers to the script: lines as `ScriptedModel` take
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 from support_agent.domain.errors import ModelReplyInvalid, ModelUnavailable
 from support_agent.domain.runs import CallTools, FinalAnswer, ToolCall
@@ -23,17 +24,21 @@ from support_agent.ports.model import (
     CustomerTurn,
     ModelReply,
     ModelRequest,
+    Recap,
     ToolResult,
     ToolSpec,
     Turn,
 )
 from support_agent.testing.scripted import ScriptedModel
 
+_E = TypeVar("_E", bound=Exception)
 Lines = Sequence[Mapping[str, Any]]
 
 _TODAY = date(2026, 10, 13)
 _QUESTION = CustomerTurn(text="Cho tôi xem đơn hàng A100", today=_TODAY)
 _LOOK_UP: Mapping[str, Any] = {"tool": "lookup_order", "arguments": {"order_id": "A100"}}
+_FEW_TOKENS = 7
+_FOREIGN_STATE = '["left by another model'
 _NEVER_S = 3600
 _PATIENCE_S = 20
 
@@ -135,6 +140,30 @@ async def a_history_is_accepted(open_model: OpenModel) -> None:
         await _reply(opened.model, contract_request(*_history()))
 
 
+async def state_is_read_by_its_maker_only(open_model: OpenModel) -> None:
+    """A model takes back what it gave, and passes over what another one left."""
+    async with open_model([_LOOK_UP, _LOOK_UP, _LOOK_UP]) as opened:
+        decision = await _calls(opened, contract_request())
+        for index, state in enumerate((decision.provider_state, _FOREIGN_STATE), start=1):
+            made = AssistantCalls(calls=decision.calls, provider_state=state)
+            results = [ToolResult(call=call, content="{}") for call in decision.calls]
+            again = contract_request(_QUESTION, made, *results, call_index=index)
+            await _reply(opened.model, again)
+        last = b"".join(opened.bodies()[-1:])
+        _expect(_FOREIGN_STATE.encode() not in last, "another model's state was sent")
+
+
+async def the_output_limit_is_kept(open_model: OpenModel) -> None:
+    """What the budget leaves is the most that may be written."""
+    async with open_model([_LOOK_UP]) as opened:
+        await _reply(opened.model, replace(contract_request(), max_output_tokens=_FEW_TOKENS))
+        for body in opened.bodies():
+            fields = json.loads(body)
+            limits = {key: fields[key] for key in fields if key.startswith("max_")}
+            _expect(limits, "no limit was sent")
+            _expect(set(limits.values()) == {_FEW_TOKENS}, f"the limit was sent as {limits}")
+
+
 async def closing_twice_is_harmless(open_model: OpenModel) -> None:
     """As is closing once more after use."""
     async with open_model([_LOOK_UP]) as opened:
@@ -205,16 +234,22 @@ async def thought_and_usage_are_reported(open_model: OpenModel) -> None:
 
 
 async def a_failing_server_is_unavailable(open_model: OpenModel) -> None:
-    """And may be asked again."""
+    """And may be asked again; the attempt is counted."""
     async with open_model([{"error": "503"}, {"answer": "Dạ"}]) as opened:
-        await _raises(ModelUnavailable, opened.model, contract_request())
+        error = await _raises(ModelUnavailable, opened.model, contract_request())
+        _expect(error.may_pass, "it is not to be asked again")
+        _expect(error.usage.requests >= 1, f"the attempt is counted as {error.usage}")
         await _answers(opened.model, contract_request(call_index=1))
 
 
 async def a_silent_server_is_unavailable(open_model: OpenModel) -> None:
-    """And may be asked again."""
+    """And may be asked again; what was sent over a wire may have to be paid."""
     async with open_model([{"error": "timeout"}, {"answer": "Dạ"}]) as opened:
-        await _raises(ModelUnavailable, opened.model, contract_request(timeout_s=0.2))
+        error = await _raises(ModelUnavailable, opened.model, contract_request(timeout_s=0.2))
+        _expect(error.may_pass, "it is not to be asked again")
+        _expect(error.usage.requests >= 1, f"the attempt is counted as {error.usage}")
+        paid = error.usage.input_tokens > 0
+        _expect(paid or not opened.bodies(), "the tokens that were sent are not counted")
         await _answers(opened.model, contract_request(call_index=1))
 
 
@@ -242,6 +277,8 @@ GENERAL_CHECKS: tuple[Check, ...] = (
     calls_name_a_tool_of_the_request,
     nothing_is_remembered,
     a_history_is_accepted,
+    state_is_read_by_its_maker_only,
+    the_output_limit_is_kept,
     closing_twice_is_harmless,
 )
 SCRIPTED_CHECKS: tuple[Check, ...] = (
@@ -262,6 +299,7 @@ def _history() -> tuple[Turn, ...]:
     )
     bad = ToolCall(id="rn_0:1:1", provider_id="p2", name="look up", arguments='{"order_id":')
     return (
+        Recap(facts='{"orders":["A099"]}', summary="Khách đã hỏi về đơn A099."),
         _QUESTION,
         AssistantCalls(calls=(good, bad), thought="Xem đơn."),
         ToolResult(call=good, content='{"order_id":"A100","status":"DELIVERED"}'),
@@ -292,11 +330,11 @@ async def _answers(model: ChatModel, request: ModelRequest) -> None:
     _expect(reply.decision == FinalAnswer(text="Dạ"), f"the next call got {reply.decision!r}")
 
 
-async def _raises(wanted: type[Exception], model: ChatModel, request: ModelRequest) -> None:
+async def _raises(wanted: type[_E], model: ChatModel, request: ModelRequest) -> _E:
     try:
         reply = await asyncio.wait_for(model.decide(request), _PATIENCE_S)
-    except wanted:
-        return
+    except wanted as error:
+        return error
     except Exception as error:
         raise AssertionError(f"{error!r} was raised, not {wanted.__name__}") from error
     raise AssertionError(f"{reply.decision!r} was returned, {wanted.__name__} was due")

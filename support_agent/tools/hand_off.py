@@ -4,11 +4,12 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from support_agent.domain.audit import AuditEvent
 from support_agent.domain.conversation import Assurance
 from support_agent.ports.clock import Clock, Ids
-from support_agent.ports.storage import Task, Transaction
+from support_agent.ports.storage import Transaction
 from support_agent.ports.tool import Arguments, CallContext, Effect, ToolOutput, WriteTool
+from support_agent.services.hand_offs import hand_off
+from support_agent.services.tasks import HAND_OFF
 
 
 class HandOffArguments(Arguments):
@@ -39,23 +40,11 @@ class HandOff(WriteTool[HandOffArguments, str]):
         return arguments.reason
 
     def apply(self, tx: Transaction, prepared: str, context: CallContext) -> ToolOutput:
-        conversation_id, now = context.asker.conversation_id, self._clock.now()
-        if tx.conversations.hand_off(conversation_id):
-            task = Task(
-                id=self._ids.new("task"),
-                kind="hand_off",
-                subject=conversation_id,
-                conversation_id=conversation_id,
-                created_at=now,
-            )
-            tx.tasks.add(task)
-            tx.audit.append(
-                AuditEvent(
-                    action="conversation.handed_off",
-                    actor=context.asker.principal,
-                    subject=conversation_id,
-                    at=now,
-                    data={"task": task.id},
-                )
-            )
+        hand_off(
+            tx,
+            context.asker,
+            task_id=self._ids.new("task"),
+            kind=HAND_OFF,
+            at=self._clock.now(),
+        )
         return ToolOutput(content={"status": "handed_off"}, hands_off=True)

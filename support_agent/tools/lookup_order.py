@@ -38,7 +38,9 @@ class LookupOrder(ReadTool[LookupOrderArguments]):
 
     async def run(self, arguments: LookupOrderArguments, context: CallContext) -> ToolOutput:
         order = await self._lookup.owned(arguments.order_id, context.asker)
-        assessment, books = await self._database.read(lambda tx: self._quotes.assess(tx, order))
+        assessment, books = await self._database.read(
+            lambda tx: self._quotes.assess(tx, order), brief=True
+        )
         assessed = {line.line_id: line for line in assessment.lines}
         content = order_headline(order, self._zone) | {
             "lines": [line_view(line, assessed.get(line.id), self._zone) for line in order.lines],

@@ -28,7 +28,7 @@ class RefundPolicy(ReadTool[RefundPolicyArguments]):
         self._database = database
 
     async def run(self, arguments: RefundPolicyArguments, context: CallContext) -> ToolOutput:
-        policy = await self._database.read(self._policies.current)
+        policy = await self._database.read(self._policies.current, brief=True)
         content = {
             "policy_id": policy.id,
             "version": policy.version,

@@ -48,7 +48,7 @@ class RequestRefund(WriteTool[RequestRefundArguments, Prepared]):
         self._database = database
 
     async def prepare(self, arguments: RequestRefundArguments, context: CallContext) -> Prepared:
-        quote = await self._database.read(lambda tx: tx.quotes.get(arguments.quote_id))
+        quote = await self._database.read(lambda tx: tx.quotes.get(arguments.quote_id), brief=True)
         if quote is None:
             raise QuoteNotFound(arguments.quote_id)
         if quote.customer_id != context.asker.customer_id:

@@ -243,6 +243,47 @@ class TestDoctor:
         environment(DATABASE__URL=f"sqlite:///{tmp_path}/no.db")
         assert "db upgrade" in cli("doctor", code=2).stdout
 
+    def test_the_models_that_are_set_are_described_without_asking_them(
+        self, cli, environment, monkeypatch
+    ):
+        environment(
+            MODEL__KIND="openai",
+            MODEL__NAME="example-large",
+            MODEL__FALLBACK_KIND="openai",
+            MODEL__FALLBACK_NAME="own-7b",
+            MODEL__FALLBACK_BASE_URL="http://127.0.0.1:1/v1",
+            MODEL__SMALL_KIND="openai",
+            MODEL__SMALL_NAME="example-small",
+        )
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-do-not-print-me")
+
+        found = cli.json("doctor")
+
+        checks = {check["name"]: check["detail"] for check in found["checks"]}
+        assert checks["model"] == (
+            "openai example-large, with a key; "
+            "then openai own-7b, without a key, no price: counted as free of charge"
+        )
+        assert checks["small model"] == "openai example-small, with a key"
+        assert "do-not-print" not in json.dumps(found)
+
+    @pytest.mark.parametrize(
+        ("role", "name", "variable"),
+        [
+            ("", "model", "OPENAI_API_KEY"),
+            ("FALLBACK_", "model", "MODEL__FALLBACK_API_KEY"),
+            ("SMALL_", "small model", "MODEL__SMALL_API_KEY"),
+        ],
+    )
+    def test_a_model_without_its_key_is_a_finding(self, cli, environment, role, name, variable):
+        environment(**{f"MODEL__{role}KIND": "openai"})
+
+        checks = cli.json("doctor", code=2)["checks"]
+
+        (problem,) = [check for check in checks if not check["ok"]]
+        assert problem["name"] == name
+        assert variable in problem["detail"]
+
     def test_a_password_is_not_shown(self, cli, environment):
         environment(DATABASE__URL="postgresql://shop:hunter2@127.0.0.1:1/shop")
 

@@ -37,6 +37,7 @@ def test_these_are_the_commands():
         *(f"conversations {word}" for word in ("list", "show")),
         *(f"runs {word}" for word in ("list", "show", "resume")),
         *(f"tasks {word}" for word in ("list", "done")),
+        *(f"usage {word}" for word in ("show", "top")),
         *(f"policies {word}" for word in ("list", "show", "check", "activate")),
         "audit verify",
         *(f"db {word}" for word in ("upgrade", "seed", "check")),

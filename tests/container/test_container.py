@@ -16,10 +16,10 @@ import pytest
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.keys import ensure_key_file
 from support_agent.adapters.models.offline import OfflineModel
-from support_agent.adapters.models.openai import OpenAIModel
 from support_agent.adapters.models.scripted import ScriptFileModel
 from support_agent.adapters.payments.ledger import LedgerGateway
 from support_agent.adapters.system import SystemClock
+from support_agent.agent.retrying import RetryingModel
 from support_agent.agent.turns import Incoming
 from support_agent.container import MONEY_TOOLS, Container, open_container
 from support_agent.domain.errors import ConfigurationError
@@ -35,7 +35,13 @@ from support_agent.testing.clock import FixedClock
 from support_agent.testing.model_server import ModelServer, answer
 from tests.kit import TODAY, binding_of, copy_database, open_shop, settings_for
 
-MODELS = {"offline": OfflineModel, "openai": OpenAIModel, "scripted": ScriptFileModel}
+MODELS = {
+    "offline": OfflineModel,
+    "openai": RetryingModel,
+    "anthropic": RetryingModel,
+    "json": RetryingModel,
+    "scripted": ScriptFileModel,
+}
 CLOCKS = {"system": SystemClock, "fixed": FixedClock}
 PORTS: dict[str, tuple[type, ...]] = {
     "clock": (Clock,),
@@ -59,9 +65,10 @@ def choose(url: str, script: Path, *, profile: str, model: str, clock: str) -> S
     return settings_for(
         url,
         profile=profile,
-        model={"kind": model, "script": script},
+        model={"kind": model, "name": "shop-model-7b", "script": script},
         clock={"now": TODAY if clock == "fixed" else None},
         openai_api_key="sk-nobodys",
+        anthropic_api_key="sk-nobodys",
     )
 
 
@@ -166,7 +173,7 @@ async def test_each_thing_is_built_once_however_many_threads_ask(shop_url, scrip
         await one.aclose()
 
     assert len(seen) == 8
-    for name in set(Container.providers) - {"tools"}:
+    for name in set(Container.providers) - {"tools", "system_prompt"}:
         assert len({id(built[name]) for built in seen}) == 1, name
     assert len({tuple(map(id, built["tools"])) for built in seen}) == 1
     kinds = sorted(type(one).__name__ for one in closed)
@@ -187,9 +194,9 @@ async def test_two_containers_in_one_process_do_not_mix(two_urls):
 
         assert (await first.request(request.id)).id == request.id
         assert await second.read(lambda tx: tx.requests.get(request.id)) is None
-        for name in set(Container.providers) - {"tools"}:
+        for name in set(Container.providers) - {"tools", "system_prompt"}:
             built = first.container.providers[name]()
-            assert built is not second.container.providers[name](), name
+            assert built is None or built is not second.container.providers[name](), name
 
 
 async def test_an_override_stays_in_its_container(two_urls):

@@ -21,6 +21,7 @@ from support_agent.testing.model_contract import (
     open_scripted,
 )
 from support_agent.testing.model_server import ModelServer, ServerReply
+from support_agent.testing.model_streams import streamed
 from support_agent.testing.script import (
     ScriptedAnswer,
     ScriptedCalls,
@@ -28,6 +29,8 @@ from support_agent.testing.script import (
     ScriptLine,
     script_line,
 )
+from tests.anthropic_kit import open_anthropic
+from tests.json_model_kit import open_json
 
 
 def on_the_wire(line: ScriptLine) -> ServerReply:
@@ -52,20 +55,42 @@ def on_the_wire(line: ScriptLine) -> ServerReply:
         case ScriptedFailure(kind="timeout"):
             return ServerReply(fault="hang")
         case _:
-            return ServerReply(body=b"<html>garbage</html>", content_type="text/html")
+            return ServerReply(body=b"<html>garbage</html>")
 
 
 @asynccontextmanager
-async def open_openai(lines):
+async def open_openai(lines, *, transport="aiohttp", stream=False):
     replies = [on_the_wire(script_line(number, line)) for number, line in enumerate(lines, 1)]
+    if stream:
+        replies = [in_events(reply) for reply in replies]
     with ModelServer(replies) as server:
-        model = OpenAIModel(name="m", base_url=server.base_url, api_key=None, timeout_s=3600)
+        model = OpenAIModel(
+            name="m",
+            base_url=server.base_url,
+            api_key=None,
+            timeout_s=3600,
+            transport=transport,
+            stream=stream,
+        )
         yield OpenedModel(
             model=model,
             asked=lambda count: asyncio.to_thread(server.wait_for_requests, count),
             bodies=lambda: [request.body for request in server.requests],
         )
         await model.aclose()
+
+
+def open_openai_httpx2(lines):
+    return open_openai(lines, transport="httpx2")
+
+
+def open_openai_streaming(lines):
+    return open_openai(lines, stream=True)
+
+
+def in_events(reply):
+    """The same completion as a stream; what is none stays as it is."""
+    return streamed(reply) if b'"choices"' in reply.body else reply
 
 
 @pytest.fixture
@@ -91,7 +116,18 @@ EVERY_CHECK = (*GENERAL_CHECKS, *SCRIPTED_CHECKS)
 
 
 @pytest.mark.parametrize("check", EVERY_CHECK, ids=name)
-@pytest.mark.parametrize("open_model", [open_scripted, open_openai], ids=name)
+@pytest.mark.parametrize(
+    "open_model",
+    [
+        open_scripted,
+        open_openai,
+        open_openai_httpx2,
+        open_openai_streaming,
+        open_anthropic,
+        open_json,
+    ],
+    ids=name,
+)
 async def test_the_adapter_keeps_the_contract(open_model, check):
     await check(open_model)
 
@@ -186,6 +222,20 @@ class ChokesOnCorrections(Broken):
         return await self.model.decide(request)
 
 
+class ReadsForeignState(Broken):
+    async def decide(self, request):
+        for turn in request.turns:
+            if getattr(turn, "provider_state", ""):
+                json.loads(turn.provider_state)
+        return await self.model.decide(request)
+
+
+class KnowsOneLimit(Broken):
+    async def decide(self, request):
+        assert request.max_output_tokens is None
+        return await self.model.decide(request)
+
+
 class ClosesOnce(Broken):
     closed = False
 
@@ -244,6 +294,8 @@ CAUGHT_BY: dict[type[Broken], str] = {
     DropsArguments: "calls_name_a_tool_of_the_request",
     NumbersCallsOverTheConversation: "nothing_is_remembered",
     ChokesOnCorrections: "a_history_is_accepted",
+    ReadsForeignState: "state_is_read_by_its_maker_only",
+    KnowsOneLimit: "the_output_limit_is_kept",
     ClosesOnce: "closing_twice_is_harmless",
     ReversesCalls: "the_order_of_calls_is_kept",
     RepeatsProviderIds: "the_order_of_calls_is_kept",

@@ -26,6 +26,7 @@ from tests.agent_kit import (
     observations,
     open_agent,
     raw,
+    resume,
     rows,
     take,
     told,
@@ -123,6 +124,34 @@ async def test_more_calls_than_allowed_are_answered_and_not_executed(shop_url: s
 
 class Numbered(Arguments):
     n: int
+
+
+async def test_the_tool_calls_of_a_run_have_a_limit_of_their_own(shop_url: str):
+    """What was not executed does not count; a resumed run goes on counting."""
+    probe = Reading(lambda a: {"n": a.n}, arguments=Numbered)
+    four = [{"tool": "probe", "arguments": {"n": n}} for n in range(4)]
+    limits = {"max_calls_per_step": 3, "max_tool_calls": 5}
+    async with open_agent(shop_url, tools=[probe], limits=limits) as shop:
+        shop.model.play({"calls": four}, {"calls": four}, ANSWER)
+        result = await take(shop, "A100?")
+        again = await resume(shop, result.run_id)
+
+    ran = [None] * 3 + ["TOO_MANY_CALLS"] + [None] * 2 + ["NOT_EXECUTED"] * 2
+    assert codes(result) == ran
+    assert probe.ran == 5
+    assert result.stop_reason is StopReason.MAX_STEPS
+    assert again.stop_reason is StopReason.ANSWERED  # an answer needs no tool
+
+
+async def test_a_tool_may_have_less_time_than_tools_in_general(shop_url: str):
+    hanging = Reading(forever)
+    hanging.timeout_s = 0.05
+    async with open_agent(shop_url, tools=[hanging], limits={"tool_seconds": 60}) as shop:
+        shop.model.play({"tool": "probe"}, ANSWER)
+        result = await take(shop, "A100?")
+
+    assert codes(result) == ["TOOL_TIMEOUT"]
+    assert result.stop_reason is StopReason.ANSWERED
 
 
 async def test_a_broken_tool_is_told_by_its_class_and_counted(shop_url: str):
@@ -551,11 +580,11 @@ class NeitherKind(Tool[NoArguments]):
 )
 def test_a_tool_that_does_not_fit_stops_the_start(tools, message: str):
     with pytest.raises(ConfigurationError, match=message):
-        ToolRunner(tools=tools, database=None, money_tools=MONEY_TOOLS)
+        ToolRunner(tools=tools, database=None, unknown_orders=None, money_tools=MONEY_TOOLS)
 
 
 async def test_a_turn_needs_few_transactions(shop_url: str):
-    """Enter, start and finish, and for each step a decision and each of its observations."""
+    """Start, with the new conversation, and finish; each step's decision and its observations."""
     database = CountingDatabase(shop_url, KeyRing(keys=(("test", b"5" * 32),)))
     async with open_agent(shop_url, tools=[Reading()], database=database) as shop:
         database.durable = database.relaxed = database.reads = 0
@@ -563,6 +592,6 @@ async def test_a_turn_needs_few_transactions(shop_url: str):
         await take(shop, "A100?")
     await database.aclose()
 
-    assert database.durable == 3
+    assert database.durable == 2
     assert database.relaxed == 3 + 2  # three decisions, two observations
     assert database.reads == 0

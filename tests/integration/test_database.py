@@ -349,3 +349,92 @@ async def test_a_server_that_was_restarted_is_used_again(postgres_url, keys):
 
     assert await database.read(ids) == ["conv_1"]
     await database.aclose()
+
+
+def where(_: object) -> str:
+    """The thread a transaction runs on."""
+    return threading.current_thread().name
+
+
+async def test_only_what_is_short_runs_on_the_callers_thread(database, database_url):
+    on_sqlite, here = database_url.startswith("sqlite"), threading.current_thread().name
+
+    assert await database.transact(where) != here
+    assert await database.read(where) != here
+    assert (await database.transact(where, durable=False) == here) is on_sqlite
+    assert (await database.read(where, brief=True) == here) is on_sqlite
+    assert (await database.run_read(where, brief=True) == here) is on_sqlite
+
+
+async def test_a_second_event_loop_has_no_connection_of_its_own(sqlite_url, keys):
+    database = SqlDatabase(sqlite_url, keys)
+    await database.transact(where, durable=False)  # the first one has
+
+    ran: list[str] = []
+
+    def elsewhere() -> None:
+        async def work() -> None:
+            ran.append(await database.transact(where, durable=False))
+            ran.append(await database.read(where, brief=True))
+
+        asyncio.run(work())
+
+    thread = threading.Thread(target=elsewhere, name="elsewhere")
+    thread.start()
+    await asyncio.to_thread(thread.join, PATIENCE_S)
+    await database.aclose()
+
+    assert len(ran) == 2
+    assert "elsewhere" not in ran
+
+
+async def test_a_step_row_waits_for_another_writer_beside_the_event_loop(sqlite_url, keys):
+    """The loop goes on while the file is locked, and the row is written afterwards."""
+    database = SqlDatabase(sqlite_url, keys)
+    await database.transact(add("conv_1"), durable=False)
+    other = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    ran: list[str] = []
+
+    def work(tx: Transaction) -> None:
+        add("conv_2")(tx)
+        ran.append(where(tx))
+
+    writing = asyncio.ensure_future(database.transact(work, durable=False))
+    await asyncio.sleep(0)
+    assert not writing.done()
+    assert await database.read(ids, brief=True) == ["conv_1"]
+    other.execute("COMMIT")
+    other.close()
+    await writing
+
+    assert ran != [threading.current_thread().name]
+    assert len(ran) == 1
+    assert await database.read(ids) == ["conv_1", "conv_2"]
+    await database.aclose()
+
+
+async def test_a_failure_on_the_callers_thread_undoes_everything(sqlite_url, keys):
+    database = SqlDatabase(sqlite_url, keys)
+
+    def fail(tx: Transaction) -> None:
+        add("conv_9")(tx)
+        raise Refusal
+
+    with pytest.raises(Refusal):
+        await database.transact(fail, durable=False)
+    await database.transact(add("conv_1"), durable=False)
+
+    assert await database.read(ids, brief=True) == ["conv_1"]
+    await database.aclose()
+
+
+@pytest.mark.parametrize("short", [{"durable": False}, {"brief": True}])
+async def test_what_is_short_is_refused_after_closing_too(sqlite_url, keys, short):
+    database = SqlDatabase(sqlite_url, keys)
+    ask = database.read if "brief" in short else database.transact
+    await ask(where, **short)
+    await database.aclose()
+
+    with pytest.raises(RuntimeError, match="shutdown"):
+        await ask(where, **short)

@@ -1,8 +1,10 @@
 """Somebody changes a row back and forth while it is being judged, on PostgreSQL."""
 # ruff: noqa: S608 - the attack
 
+import asyncio
 from collections.abc import Callable
 from contextlib import closing
+from threading import Thread
 
 import psycopg
 import pytest
@@ -11,6 +13,7 @@ from sqlalchemy import make_url
 from support_agent.adapters.db.stores.audit import SqlAudit
 from support_agent.adapters.db.stores.books import SqlBooks
 from support_agent.domain.refunds import RequestStatus
+from support_agent.testing.gateway_acts import Act
 from tests.heart import approved, asker, open_shop_with, simulator
 from tests.kit import seed
 
@@ -39,12 +42,13 @@ async def test_a_cancelled_request_is_not_paid_by_a_row_that_flickers(
         assert cancelled.status is S.CANCELLED
         mine = f"request_id = '{request.id}'"
         until = f"'{request.approved_until.isoformat()}'"
+        away_version = version.replace("version", str(request.version))  # however often it is set
         back = (
             f"UPDATE refund_requests SET status = 'APPROVED', version = {request.version}, "
             f"approved_until = {until} WHERE id = '{request.id}'"
         )
         away = (
-            f"UPDATE refund_requests SET version = {version}, escalations = escalations + 1 "
+            f"UPDATE refund_requests SET version = {away_version}, escalations = escalations + 1 "
             f"WHERE id = '{request.id}'"
         )
         there = f"UPDATE refund_requests SET escalations = 0 WHERE id = '{request.id}'"
@@ -75,3 +79,39 @@ async def test_a_cancelled_request_is_not_paid_by_a_row_that_flickers(
         await shop.container.payouts().pay(request.id)
 
         assert gateway.sent == []
+
+
+async def test_a_refund_settled_while_another_is_judged_beside_it_keeps_nothing_back(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Ten refunds of one order were paid at once, and now and then one of them was not."""
+    await seed(postgres_url)
+    gateway = simulator()
+    async with open_shop_with(postgres_url, overrides={"gateway": gateway}) as shop:
+        half = {"customer": "C004", "amount": 300_000}
+        beside, request = [await approved(shop, "A400", **half) for _ in range(2)]
+        gateway.will(Act.LOSE_ANSWER)
+        assert (await shop.container.payouts().pay(beside.id)).status is S.IN_DOUBT
+
+        async def settle() -> None:
+            async with open_shop_with(postgres_url, overrides={"gateway": gateway}) as other:
+                await other.container.reconciliation().one(beside.id)
+
+        settled = []
+
+        def settled_first(self, topic, subject):
+            if (topic, subject) == ("refund", beside.id) and not settled:
+                settled.append(subject)
+                thread = Thread(target=lambda: asyncio.run(settle()))
+                thread.start()
+                thread.join()
+            return vouched(self, topic, subject)
+
+        vouched = SqlAudit.vouched
+        monkeypatch.setattr(SqlAudit, "vouched", settled_first)
+
+        paid = await shop.container.payouts().pay(request.id)
+
+        assert settled
+        assert paid.status is S.REFUNDED
+        assert len(gateway.sent) == 2

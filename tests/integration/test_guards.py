@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.stores import books as sql_books
 from support_agent.adapters.db.stores import requests as sql_requests
 from support_agent.domain import offers
@@ -114,6 +115,7 @@ def owner_off(patch: Patch) -> None:
 
 def balance_off(patch: Patch) -> None:
     patch.setattr(sql_books, "_room", lambda *_: [])
+    patch.setattr(sql_books, "_HOLD", {kind: sql_books._hold(kind) for kind in sql_books._HOLD})
 
 
 def tier_off(patch: Patch) -> None:
@@ -135,7 +137,7 @@ def expiry_off(patch: Patch) -> None:
 def version_off(patch: Patch) -> None:
     table = sql_requests.REQUESTS
     by_id = sa.update(table).where(table.c.id == sa.bindparam("seen_id"))
-    patch.setattr(sql_requests, "_MOVE", by_id)
+    patch.setattr(sql_requests, "_MOVE", Prepared(by_id, columns=sql_requests._MOVED))
 
 
 def hmac_off(patch: Patch) -> None:

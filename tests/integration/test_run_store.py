@@ -128,9 +128,19 @@ def calls(run_id: str, number: int, *names: str) -> CallTools:
     return CallTools(calls=tuple(made), thought="xem đơn")
 
 
-def step(run_id: str, number: int, decision: Decision, usage: Usage = USAGE):
-    def work(tx: Transaction) -> None:
-        tx.runs.add_step(run_id=run_id, number=number, decision=decision, usage=usage, at=NOW)
+def step(
+    run_id: str, number: int, decision: Decision, usage: Usage = USAGE, epoch: int | None = None
+):
+    def work(tx: Transaction) -> bool:
+        run = tx.runs.get(run_id)
+        return tx.runs.add_step(
+            run_id=run_id,
+            number=number,
+            decision=decision,
+            usage=usage,
+            at=NOW,
+            epoch=run.epoch if epoch is None and run else epoch or 0,
+        )
 
     return work
 
@@ -228,6 +238,31 @@ async def two_runs(database: SqlDatabase) -> None:
         lambda tx: tx.runs.start(replace(RUN, id="run_3", trigger_seq=3, epoch=2))
     )
     await database.transact(step("run_3", 1, calls("run_3", 1, "quote_refund")))
+
+
+@pytest.mark.parametrize("late", ["ended", "taken over"])
+async def test_an_owner_that_was_overtaken_decides_nothing(talk, late):
+    await talk.transact(lambda tx: tx.runs.start(RUN))
+    if late == "ended":
+        await talk.transact(lambda tx: tx.runs.close_orphan("conv_1", at=NOW))
+
+    decide = step("run_1", 1, calls("run_1", 1, "lookup_order"), epoch=1 if late == "ended" else 0)
+
+    assert await talk.transact(decide) is False
+    assert await talk.read(lambda tx: tx.runs.steps("run_1")) == ()
+
+
+async def test_a_dead_owner_of_a_resumed_run_takes_no_step_of_its_budget_away(talk):
+    await talk.transact(lambda tx: tx.runs.start(RUN))
+    await talk.transact(
+        lambda tx: tx.runs.end(replace(END, status=RunStatus.STOPPED, steps=5, answer_seq=None))
+    )
+    await talk.transact(lambda tx: tx.runs.reopen("run_1", epoch=2))
+    await talk.transact(lambda tx: tx.runs.close_orphan("conv_1", at=NOW))
+
+    run = await talk.read(lambda tx: tx.runs.get("run_1"))
+    assert run is not None
+    assert run.steps == 5
 
 
 async def test_the_steps_of_a_conversation_come_oldest_run_first(talk):

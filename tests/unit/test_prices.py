@@ -2,8 +2,9 @@
 
 import pytest
 
-from support_agent.adapters.prices import Price, load_prices
+from support_agent.adapters.prices import load_prices
 from support_agent.domain.errors import ConfigurationError
+from support_agent.domain.prices import Price
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,7 @@ def test_the_sheet_that_ships_is_marked_as_an_example(pytestconfig):
         ('[models."m"]\ninput = 1\noutput = 1\ncached = 1', "'m' needs exactly the keys"),
         ('[models."m"]\ninput = 0.15\noutput = 1', "input of model 'm' must be a whole number"),
         ('[models."m"]\ninput = 1\noutput = -1', "output of model 'm' must be a whole number"),
+        (f'[models."m"]\ninput = 1{"0" * 12}1\noutput = 1', "up to 1000000000000, not 1"),
         ('[models."m"]\ninput = true\noutput = 1', "input of model 'm' must be a whole number"),
         ('[models."m"]\ninput = "1"\noutput = 1', "input of model 'm' must be a whole number"),
     ],

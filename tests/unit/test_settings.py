@@ -188,7 +188,7 @@ def test_the_profile_is_not_taken_from_a_file(folder):
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("SUPPORT_AGENT_MODEL__KIND", "gpt", "'offline', 'openai' or 'scripted'"),
+        ("SUPPORT_AGENT_MODEL__KIND", "gpt", "'json' or 'scripted'"),
         ("SUPPORT_AGENT_ORDERS__KIND", "csv", "'sql'"),
         ("SUPPORT_AGENT_PAYMENTS__KIND", "paypal", "'ledger' or 'stripe'"),
         ("SUPPORT_AGENT_PAYMENTS__STRIPE_ACCOUNT", "shop@example.com", "acct_"),
@@ -208,6 +208,7 @@ def test_the_profile_is_not_taken_from_a_file(folder):
         ("SUPPORT_AGENT_LIMITS__MAX_STEPS", "-1", "greater than 0"),
         ("SUPPORT_AGENT_LIMITS__MAX_STEPS", "0", "greater than 0"),
         ("SUPPORT_AGENT_LIMITS__MAX_STEPS", "many", "integer"),
+        ("SUPPORT_AGENT_LIMITS__MAX_IDENTICAL_CALLS", "1", "greater than or equal to 2"),
         ("SUPPORT_AGENT_LIMITS__MAX_TOKENS", "99999999999", "less than or equal"),
         ("SUPPORT_AGENT_LIMITS__RUN_SECONDS", "-0.5", "greater than 0"),
         ("SUPPORT_AGENT_LIMITS__RUN_SECONDS", "nan", "SUPPORT_AGENT_LIMITS__RUN_SECONDS"),

@@ -17,8 +17,8 @@ class Connections(Protocol):
         DatabaseUnavailable: no connection, or locked for longer than the time-out.
     """
 
-    def run_read(self, fn: Callable[[Connection], T]) -> Awaitable[T]:
-        """Read only; a write inside it fails."""
+    def run_read(self, fn: Callable[[Connection], T], *, brief: bool = False) -> Awaitable[T]:
+        """Read only; a write inside it fails. `brief` as of `Database.read`."""
         ...
 
     def run_write(self, fn: Callable[[Connection], T]) -> Awaitable[T]: ...

@@ -8,6 +8,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from support_agent.adapters.db.prepared import NO_PARAMETERS, Prepared
 from support_agent.adapters.db.types import UtcDateTime
 
 
@@ -46,9 +47,13 @@ def _postgres_instant(*_: object, **__: object) -> str:
     return "clock_timestamp()"
 
 
+_NOW = Prepared(select(database_instant()))
+
+
 def database_now(connection: Connection) -> datetime:
     """This moment by the database's own clock."""
-    return connection.execute(select(database_instant())).scalar_one()
+    now: datetime = _NOW.value(connection, NO_PARAMETERS)
+    return now
 
 
 Insert = sqlite.Insert | postgresql.Insert

@@ -12,9 +12,20 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import NullPool, Pool, QueuePool
 
 from support_agent.adapters.db.faults import SETTING
+from support_agent.adapters.db.kept import Begin, KeptConnections
+from support_agent.adapters.db.prepared import driven
 from support_agent.domain.errors import ConfigurationError
 
+_STATEMENTS = 512  # kept ready by each connection; a refund's whole life has some 150
 OLDEST_SQLITE = (3, 35)  # the first with RETURNING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """Connections for what is so short that handing it to a thread would cost more."""
+
+    writing: Engine  # waits for no other writer, and leaves checkpoints to the others
+    reading: Engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +37,18 @@ class Engines:
     reading: Engine
     writer_threads: int
     reader_threads: int
+    kept: KeptConnections | None  # where a thread keeps its own; None: one from the pool each time
+    here: "Here | None"  # None: nothing runs on the caller's thread
+
+    @property
+    def begin(self) -> Begin:
+        return Engine.begin if self.kept is None else self.kept.begin
 
     def dispose(self) -> None:
-        for engine in (self.durable, self.relaxed, self.reading):
+        if self.kept is not None:
+            self.kept.close()
+        here = (self.here.writing, self.here.reading) if self.here else ()
+        for engine in (self.durable, self.relaxed, self.reading, *here):
             engine.dispose()
 
 
@@ -40,30 +60,56 @@ def open_engines(url: URL, *, readers: int, busy_timeout_s: float) -> Engines:
 
 
 def _sqlite(url: URL, *, readers: int, busy_timeout_s: float) -> Engines:
-    """One writer thread with two connections, because `synchronous` is set outside transactions."""
+    """One writer thread with two connections, because `synchronous` is set outside transactions.
+
+    The caller's own thread has two more.
+    """
     durable, relaxed, reading = (
-        sqlite_engine(url, pragmas=pragmas, begin=begin, busy_timeout_s=busy_timeout_s, size=size)
-        for pragmas, begin, size in (
-            (("synchronous=FULL",), "BEGIN IMMEDIATE", 1),
-            (("synchronous=NORMAL",), "BEGIN IMMEDIATE", 1),
-            (("query_only=ON",), "BEGIN", readers),
+        sqlite_engine(url, pragmas=(pragma,), begin=None, busy_timeout_s=busy_timeout_s, size=size)
+        for pragma, size in (
+            ("synchronous=FULL", 1),
+            ("synchronous=NORMAL", 1),
+            ("query_only=ON", readers),
         )
     )
+    here = Here(
+        writing=sqlite_engine(
+            url,
+            pragmas=("synchronous=NORMAL", "wal_autocheckpoint=0"),
+            begin=None,
+            busy_timeout_s=0,
+        ),
+        reading=sqlite_engine(
+            url, pragmas=("query_only=ON",), begin=None, busy_timeout_s=busy_timeout_s
+        ),
+    )
+    writing = dict.fromkeys((durable, relaxed, here.writing), "BEGIN IMMEDIATE")
     return Engines(
-        durable=durable, relaxed=relaxed, reading=reading, writer_threads=1, reader_threads=readers
+        durable=durable,
+        relaxed=relaxed,
+        reading=reading,
+        writer_threads=1,
+        reader_threads=readers,
+        kept=KeptConnections(
+            {**writing, reading: "BEGIN", here.reading: "BEGIN"}, impatient=here.writing
+        ),
+        here=here,
     )
 
 
 def sqlite_engine(
     url: URL,
     *,
-    begin: str,
+    begin: str | None,
     busy_timeout_s: float,
     pragmas: tuple[str, ...] = (),
     size: int = 0,
     create: bool = False,
 ) -> Engine:
-    """Connections to one file; a missing file is made only when `create` says so."""
+    """Connections to one file; a missing file is made only when `create` says so.
+
+    Without `begin` whoever uses them begins transactions by words of their own.
+    """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise ConfigurationError(
             f"this Python brings SQLite {sqlite3.sqlite_version}; 3.35 or newer is needed",
@@ -75,7 +121,12 @@ def sqlite_engine(
     def connect() -> DBAPIConnection:
         # Autocommit, so that only our BEGIN below opens a transaction.
         connection = sqlite3.connect(
-            address, uri=True, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False
+            address,
+            uri=True,
+            timeout=busy_timeout_s,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=_STATEMENTS,
         )
         for pragma in ("foreign_keys=ON", "recursive_triggers=ON", *pragmas):
             connection.execute(f"PRAGMA {pragma}")
@@ -86,7 +137,8 @@ def sqlite_engine(
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        if begin is not None:
+            driven(connection, begin)
 
     return engine
 
@@ -107,6 +159,8 @@ def _postgres(url: URL, *, readers: int, busy_timeout_s: float) -> Engines:
         reading=reading,
         writer_threads=readers,
         reader_threads=readers,
+        kept=None,
+        here=None,
     )
 
 

@@ -56,6 +56,12 @@ def wrong_address() -> ConfigurationError:
     )
 
 
+def is_locked(error: DBAPIError) -> bool:
+    """Whether another connection of the SQLite file is writing."""
+    code = getattr(error.orig, "sqlite_errorcode", 0)
+    return code & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
 def understood(error: DBAPIError, url: URL, *, reading: bool, making: bool = False) -> Exception:
     """Our error for what the driver raised; the driver's own when it is a mistake in our SQL.
 

@@ -1,5 +1,6 @@
 """Small pieces of SQL that several stores need, the same on both databases."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import insert_of, is_postgres
+from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.types import Table
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def table_of(model: type[Table]) -> sa.Table:
@@ -23,23 +27,21 @@ def insert_new(
 
     `on` names the columns whose conflict is expected; without them any conflict is.
     """
-    statement = _insert_new(table, tuple(on), on_postgres=is_postgres(connection))
-    done: sa.CursorResult[Any] = connection.execute(
-        statement, rows[0] if len(rows) == 1 else [*rows]
-    )
-    return done.rowcount
+    statement = _insert_new(table, tuple(rows[0]), tuple(on), on_postgres=is_postgres(connection))
+    if len(rows) == 1:
+        return statement.run(connection, rows[0])
+    statement.run_each(connection, rows)
+    return len(rows)
 
 
 @cache
-def _insert_new(table: sa.Table, on: tuple[str, ...], *, on_postgres: bool) -> Any:  # noqa: ANN401 - as `insert_of`
-    """Built once: putting it together costs more than running it."""
+def _insert_new(
+    table: sa.Table, columns: tuple[str, ...], on: tuple[str, ...], *, on_postgres: bool
+) -> Prepared:
     statement = insert_of(table, on_postgres=on_postgres)
-    # Without `inline`, SQLAlchemy would ask for the key of a row that may not have been
-    # inserted; without `preserve_rowcount`, psycopg's count of an INSERT is thrown away.
-    return (
-        statement.on_conflict_do_nothing(index_elements=on or None)
-        .inline()
-        .execution_options(preserve_rowcount=True)
+    # Without `inline`, SQLAlchemy would ask for the key of a row that may not have been inserted.
+    return Prepared(
+        statement.on_conflict_do_nothing(index_elements=on or None).inline(), columns=columns
     )
 
 
@@ -48,4 +50,4 @@ def storable(text: str) -> bool:
 
     What it cannot hold is in no row, so looking it up needs no query that would fail.
     """
-    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    return _UNSTORABLE.search(text) is None

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import cached_property
 
 from sqlalchemy import Connection
 
@@ -10,20 +9,23 @@ from support_agent.adapters.db.dialect import database_now
 from support_agent.adapters.db.stores.attempts import SqlAttempts
 from support_agent.adapters.db.stores.audit import SqlAudit
 from support_agent.adapters.db.stores.books import SqlBooks
+from support_agent.adapters.db.stores.compactions import SqlCompactions
 from support_agent.adapters.db.stores.decisions import SqlDecisions
 from support_agent.adapters.db.stores.people import SqlInstallation, SqlPeople, SqlPolicies
 from support_agent.adapters.db.stores.quotes import SqlQuotes
 from support_agent.adapters.db.stores.reports import SqlReports
 from support_agent.adapters.db.stores.requests import SqlRequests
 from support_agent.adapters.db.stores.runs import SqlRuns
+from support_agent.adapters.db.stores.seen import Seen
 from support_agent.adapters.db.stores.switches import SqlDestinations, SqlInbox, SqlSwitches
 from support_agent.adapters.db.stores.talk import SqlConversations
 from support_agent.adapters.db.stores.trail import SqlOutbox, SqlTasks
+from support_agent.adapters.db.stores.usage import SqlUsageCounters
 from support_agent.domain.signing import KeyRing
 
 
 class SqlTransaction:
-    """Stores are made on first use; the connection is gone when the transaction is over."""
+    """Stores but the audit keep nothing themselves: making one again costs less than keeping it."""
 
     def __init__(
         self,
@@ -36,66 +38,75 @@ class SqlTransaction:
         self._connection = connection
         self._now = now
         self._audit = SqlAudit(connection, keys, writable=writable)
+        self._seen = Seen(connection)
 
     def seal(self) -> None:
         """The last thing before a commit: what was audited takes its place in the chain."""
         self._audit.seal()
 
-    @cached_property
+    @property
     def conversations(self) -> SqlConversations:
         return SqlConversations(self._connection)
 
-    @cached_property
+    @property
     def runs(self) -> SqlRuns:
         return SqlRuns(self._connection)
 
-    @cached_property
+    @property
+    def compactions(self) -> SqlCompactions:
+        return SqlCompactions(self._connection)
+
+    @property
     def books(self) -> SqlBooks:
-        return SqlBooks(self._connection)
+        return SqlBooks(self._connection, self._seen)
 
-    @cached_property
+    @property
     def quotes(self) -> SqlQuotes:
-        return SqlQuotes(self._connection)
+        return SqlQuotes(self._connection, self._seen)
 
-    @cached_property
+    @property
     def requests(self) -> SqlRequests:
-        return SqlRequests(self._connection)
+        return SqlRequests(self._connection, self._seen)
 
-    @cached_property
+    @property
     def decisions(self) -> SqlDecisions:
-        return SqlDecisions(self._connection)
+        return SqlDecisions(self._connection, self._seen)
 
-    @cached_property
+    @property
     def attempts(self) -> SqlAttempts:
         return SqlAttempts(self._connection)
 
-    @cached_property
+    @property
     def people(self) -> SqlPeople:
         return SqlPeople(self._connection)
 
-    @cached_property
+    @property
     def policies(self) -> SqlPolicies:
-        return SqlPolicies(self._connection)
+        return SqlPolicies(self._connection, self._seen)
 
-    @cached_property
+    @property
     def installation(self) -> SqlInstallation:
         return SqlInstallation(self._connection)
 
-    @cached_property
+    @property
     def switches(self) -> SqlSwitches:
         return SqlSwitches(self._connection)
 
-    @cached_property
+    @property
     def destinations(self) -> SqlDestinations:
         return SqlDestinations(self._connection)
 
-    @cached_property
+    @property
     def inbox(self) -> SqlInbox:
         return SqlInbox(self._connection)
 
-    @cached_property
+    @property
     def reports(self) -> SqlReports:
         return SqlReports(self._connection)
+
+    @property
+    def usage(self) -> SqlUsageCounters:
+        return SqlUsageCounters(self._connection)
 
     def database_now(self) -> datetime:
         return self._now(self._connection)
@@ -104,10 +115,10 @@ class SqlTransaction:
     def audit(self) -> SqlAudit:
         return self._audit
 
-    @cached_property
+    @property
     def outbox(self) -> SqlOutbox:
         return SqlOutbox(self._connection)
 
-    @cached_property
+    @property
     def tasks(self) -> SqlTasks:
         return SqlTasks(self._connection)

@@ -1,6 +1,7 @@
 """Column types and conventions that every table shares."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,23 +25,39 @@ BOOKS = {"data_class": "books"}  # kept for the books, never erased
 TECHNICAL = {"data_class": "technical"}  # codes, ids, states
 
 
+def _in_utc(value: datetime | None) -> datetime | None:
+    if value is None:
+        return None
+    if value.tzinfo is None:
+        raise ValueError(f"a naive datetime cannot be stored: {value!r}")
+    return value.astimezone(UTC)
+
+
+def _sqlite_words(value: datetime | None) -> str | None:
+    """As SQLAlchemy writes them: no offset, always with microseconds."""
+    moment = _in_utc(value)
+    return None if moment is None else moment.replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+def _sqlite_instant(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value).replace(tzinfo=UTC)
+
+
+def _told_in_utc(value: datetime | None) -> datetime | None:
+    return None if value is None else value.astimezone(UTC)
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """An instant. SQLite hands back naive values; everything here is aware and UTC."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"a naive datetime cannot be stored: {value!r}")
-        return value.astimezone(UTC)
+    def bind_processor(self, dialect: Dialect) -> Callable[[datetime | None], Any]:
+        return _sqlite_words if dialect.name == "sqlite" else _in_utc
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        return _sqlite_instant if dialect.name == "sqlite" else _told_in_utc
 
 
 class CompactJson(TypeDecorator[Any]):

@@ -1,4 +1,4 @@
-"""Where a chat-completion server is and with which key, checked before anything is sent."""
+"""Where a model server is and with which key, checked before anything is sent."""
 
 import ipaddress
 from dataclasses import dataclass, field
@@ -6,10 +6,25 @@ from urllib.parse import SplitResult, urlsplit
 
 from support_agent.domain.errors import ConfigurationError
 
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
-KEY_SETTING = "OPENAI_API_KEY"
-URL_SETTING = "OPENAI_BASE_URL"
 NAME_SETTING = "SUPPORT_AGENT_MODEL__NAME"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """Where a vendor's own server is, and the settings that name another one and its key."""
+
+    base_url: str
+    key_setting: str
+    url_setting: str
+
+
+OPENAI = Vendor(
+    base_url="https://api.openai.com/v1",
+    key_setting="OPENAI_API_KEY",
+    url_setting="OPENAI_BASE_URL",
+)
+KEY_SETTING = OPENAI.key_setting
+URL_SETTING = OPENAI.url_setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,32 +37,34 @@ class ChatAddress:
     is_openai: bool
 
 
-def chat_address(base_url: str | None, api_key: str | None) -> ChatAddress:
+def chat_address(
+    base_url: str | None, api_key: str | None, *, vendor: Vendor = OPENAI
+) -> ChatAddress:
     """Check both.
 
     Raises:
         ConfigurationError: a malformed URL, plain http to another machine, a missing or
             unusable key. Servers on this machine need no key.
     """
-    url = base_url or DEFAULT_BASE_URL
-    parts = _parts(url)
+    url = base_url or vendor.base_url
+    parts = _parts(url, vendor)
     host = parts.hostname or ""
     is_loopback = _is_loopback(host)
     if parts.scheme == "http" and not is_loopback:
         raise ConfigurationError(
             "plain http would send the key and what customers write in the clear; "
             f"use https, or a server on this machine, not {url!r}",
-            setting=URL_SETTING,
+            setting=vendor.url_setting,
         )
     return ChatAddress(
         base_url=url,
-        api_key=_key(api_key, needed=not is_loopback),
+        api_key=_key(api_key, vendor, needed=not is_loopback),
         is_loopback=is_loopback,
         is_openai=host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com")),
     )
 
 
-def _parts(url: str) -> SplitResult:
+def _parts(url: str, vendor: Vendor) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port  # reading it is what checks it
@@ -55,9 +72,9 @@ def _parts(url: str) -> SplitResult:
         parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable():
         # The value is not repeated: what is no URL may be a key in the wrong place.
-        raise ConfigurationError("is not an http(s) URL", setting=URL_SETTING)
+        raise ConfigurationError("is not an http(s) URL", setting=vendor.url_setting)
     if parts.username is not None or parts.query or parts.fragment:
-        raise ConfigurationError("must not hold credentials, ? or #", setting=URL_SETTING)
+        raise ConfigurationError("must not hold credentials, ? or #", setting=vendor.url_setting)
     return parts
 
 
@@ -70,10 +87,12 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _key(api_key: str | None, *, needed: bool) -> str:
+def _key(api_key: str | None, vendor: Vendor, *, needed: bool) -> str:
     key = (api_key or "").strip()
     if not key and needed:
-        raise ConfigurationError("is missing; the model server needs a key", setting=KEY_SETTING)
+        raise ConfigurationError(
+            "is missing; the model server needs a key", setting=vendor.key_setting
+        )
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise ConfigurationError("holds characters that no key has", setting=KEY_SETTING)
+        raise ConfigurationError("holds characters that no key has", setting=vendor.key_setting)
     return key or "none"

@@ -2,51 +2,29 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from http import HTTPStatus
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from support_agent.adapters.models.chat_address import (
-    KEY_SETTING,
-    NAME_SETTING,
-    URL_SETTING,
-    ChatAddress,
-)
-from support_agent.adapters.models.chat_replies import error_code
-from support_agent.domain.errors import (
-    ConfigurationError,
-    ModelReplyInvalid,
-    ModelUnavailable,
-    SupportAgentError,
-)
+from support_agent.adapters.models.chat_address import URL_SETTING, ChatAddress
+from support_agent.adapters.models.chat_errors import http_failure
+from support_agent.adapters.models.chat_reading import ReplyReader
+from support_agent.adapters.models.chat_replies import Completion
+from support_agent.adapters.models.chat_transport import Transport, http_client
+from support_agent.adapters.models.http_failures import no_answer
+from support_agent.adapters.models.http_limits import LONGEST_ERROR, read_limited
+from support_agent.domain.prices import Price
 
 if TYPE_CHECKING:
     import httpx2
 
-_LONGEST_REPLY = 4 * 1024 * 1024
-_LONGEST_ERROR = 64 * 1024
-_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
-# A wrong setting must not look like an outage.
-_WRONG_SETTING: Mapping[int, tuple[str, str]] = MappingProxyType(
-    {
-        HTTPStatus.UNAUTHORIZED: (
-            KEY_SETTING,
-            f"the model server does not accept the key; see also {URL_SETTING}",
-        ),
-        HTTPStatus.FORBIDDEN: (
-            KEY_SETTING,
-            f"the key may not use this model or server; see also {NAME_SETTING}, {URL_SETTING}",
-        ),
-        HTTPStatus.NOT_FOUND: (
-            NAME_SETTING,
-            f"the server has no such model or no chat completions; see also {URL_SETTING}",
-        ),
-    }
-)
+_CONNECT_S = 5.0
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+
+
+def encoded(value: object) -> bytes:
+    """A value as JSON in UTF-8, never escaped."""
+    # Half a surrogate pair in a customer's text must not stop the conversation: it becomes ?.
+    return _ENCODER.encode(value).encode("utf-8", "replace")
 
 
 class ChatHttp:
@@ -55,63 +33,79 @@ class ChatHttp:
     No text raised here repeats the key or a server's own words.
     """
 
-    def __init__(self, address: ChatAddress) -> None:
+    def __init__(
+        self,
+        address: ChatAddress,
+        *,
+        price: Price | None = None,
+        transport: Transport | None = None,
+    ) -> None:
         import httpx2
         import openai
 
         self._openai = openai
         self._httpx2 = httpx2
-        # Without retries: the loop retries, so that budget, deadline and record see each attempt.
+        self._price = price
+        self._http = http_client(
+            transport,
+            event_hooks={"response": [_refuse_failure]},
+            follow_redirects=False,
+            trust_env=not address.is_loopback,  # no proxy on the way to this machine
+        )
+        # Without retries: a wrapper asks again, so that budget, deadline and record see each call.
         self._client = openai.AsyncOpenAI(
             api_key=address.api_key,
             base_url=address.base_url,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(
-                event_hooks={"response": [_refuse_failure]},
-                trust_env=not address.is_loopback,  # no proxy on the way to this machine
-            ),
+            http_client=self._http.client,
         )
+        # Whole, so that it is not put together anew for each request.
+        self._url = f"{address.base_url.rstrip('/')}/chat/completions"
+        # What the vendor's client reads from the environment by itself would go to any address, a
+        # fallback's too, and may replace its key.
+        self._client.organization = self._client.project = None
+        self._client._custom_headers = {}  # noqa: SLF001 - there is no other way to say none
 
-    async def post(self, body: Mapping[str, Any], *, timeout_s: float) -> bytes:
-        """The body of the server's answer, of any shape, within `timeout_s` in all.
+    async def post(self, body: Mapping[str, Any] | bytes, *, timeout_s: float) -> Completion:
+        """The answer to a body, or to its JSON, whole or streamed, within `timeout_s` in all.
 
         Raises:
-            ModelUnavailable: no answer, or not in time.
-            ModelReplyInvalid: the answer is too long to be one.
+            ContextTooLong: the body is.
+            ModelUnavailable: no answer, not in time, or one that broke off.
+            ModelReplyInvalid: the answer is no completion.
             ConfigurationError: key, model or address are refused.
         """
-        # Half a surrogate pair in a customer's text must not stop the conversation: it becomes ?.
-        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        sent = body if isinstance(body, bytes) else encoded(body)
+        reader = ReplyReader(sent=sent, price=self._price, failures=self._http.failures)
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._post(content.encode("utf-8", "replace"), timeout_s)
-        except (TimeoutError, self._openai.APITimeoutError, self._httpx2.TimeoutException):
-            raise ModelUnavailable(f"the model gave no answer in {timeout_s:g} s") from None
-        except self._httpx2.DecodingError:
-            raise ModelReplyInvalid("the reply is not what its Content-Encoding says") from None
-        except (self._openai.APIConnectionError, self._httpx2.RequestError) as error:
-            cause = type(error.__cause__ or error).__name__
-            raise ModelUnavailable(f"no connection to the model server ({cause})") from None
+                return await self._post(sent, reader, timeout_s)
+        except self._http.failures as failure:  # OSError is one, and TimeoutError one of its kind
+            raise no_answer(
+                failure,
+                client=self._http,
+                url_setting=URL_SETTING,
+                timeout_s=timeout_s,
+                lost=reader.estimate,
+            ) from None
 
-    async def _post(self, content: bytes, timeout_s: float) -> bytes:
+    async def _post(self, sent: bytes, reader: ReplyReader, timeout_s: float) -> Completion:
+        connect_s = min(_CONNECT_S, timeout_s)
         response = cast(
             "httpx2.Response",
             await self._client.post(
-                "/chat/completions",
+                self._url,
                 cast_to=self._httpx2.Response,
-                content=content,
-                options={"timeout": timeout_s},
+                content=sent,
+                options={"timeout": self._httpx2.Timeout(timeout_s, connect=connect_s)},
                 stream=True,  # the body is left unread, so that it can be read with a limit
                 stream_cls=self._openai.AsyncStream[object],
             ),
         )
         try:
-            body = await _read(response, _LONGEST_REPLY)
+            return await reader.read(response)
         finally:
             await response.aclose()
-        if len(body) > _LONGEST_REPLY:
-            raise ModelReplyInvalid(f"the reply is longer than {_LONGEST_REPLY} bytes")
-        return body
 
     async def aclose(self) -> None:
         await self._client.close()
@@ -124,52 +118,5 @@ async def _refuse_failure(response: "httpx2.Response") -> None:
     however long it is, and puts it into its message.
     """
     if not response.is_success:
-        body = await _read(response, _LONGEST_ERROR)
-        raise _failure(response.status_code, response.headers, error_code(body))
-
-
-async def _read(response: "httpx2.Response", limit: int) -> bytes:
-    """The body, or a little more than `limit` bytes of it."""
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > limit:
-            break
-    return bytes(body)
-
-
-def _failure(status: int, headers: Mapping[str, str], code: str | None) -> SupportAgentError:
-    what = f"HTTP {status}, {code}" if code else f"HTTP {status}"
-    if status in _WRONG_SETTING:
-        setting, problem = _WRONG_SETTING[status]
-        return ConfigurationError(f"{problem} ({what})", setting=setting)
-    if status < HTTPStatus.BAD_REQUEST:
-        return ConfigurationError(
-            f"the server points elsewhere ({what}); name that address itself", setting=URL_SETTING
-        )
-    # Any other 4xx is this one conversation's trouble (too long, filtered): there is no answer,
-    # and telling the model about it would not help.
-    return ModelUnavailable(
-        f"the model server refused the request ({what})", retry_after=_retry_after(headers)
-    )
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from a number or an HTTP date (RFC 9110, 10.2.3); None when it says neither."""
-    value = headers.get("retry-after", "").strip()
-    if _SECONDS.fullmatch(value):
-        return float(value)
-    then = _http_date(value)
-    if then is None:
-        return None
-    # Against the server's own clock where it names it: ours may be wrong.
-    now = _http_date(headers.get("date", "")) or datetime.now(UTC)
-    return max(0.0, (then - now).total_seconds())
-
-
-def _http_date(value: str) -> datetime | None:
-    try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        body = await read_limited(response, LONGEST_ERROR)
+        raise http_failure(response.status_code, response.headers, body)

@@ -6,8 +6,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import RowMapping
-
+from support_agent.adapters.db.prepared import Named
 from support_agent.domain.orders import (
     Address,
     LineKind,
@@ -80,7 +79,7 @@ def payment_rows(order: Order) -> list[dict[str, Any]]:
     ]
 
 
-def to_order(row: RowMapping, lines: Sequence[RowMapping], payments: Sequence[RowMapping]) -> Order:
+def to_order(row: Named, lines: Sequence[Named], payments: Sequence[Named]) -> Order:
     """The order again, from its rows in order of position."""
     address = row["shipping_address"]
     return Order(
@@ -113,7 +112,7 @@ def _delivery(moment: Moment | None) -> dict[str, Any]:
     }
 
 
-def _delivered(row: RowMapping) -> Moment | None:
+def _delivered(row: Named) -> Moment | None:
     moment: Moment | None = row["delivered_on"]
     return moment if row["delivered_at"] is None else row["delivered_at"]
 
@@ -125,7 +124,7 @@ def _status(word: str) -> OrderStatus:
         return OrderStatus.UNKNOWN
 
 
-def _line(row: RowMapping) -> OrderLine:
+def _line(row: Named) -> OrderLine:
     return OrderLine(
         id=row["id"],
         name=row["name"],
@@ -143,7 +142,7 @@ def _line(row: RowMapping) -> OrderLine:
     )
 
 
-def _payment(row: RowMapping) -> Payment:
+def _payment(row: Named) -> Payment:
     return Payment(
         id=row["id"],
         gateway=row["gateway"],

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from support_agent.adapters.db.connections import Connections
 from support_agent.adapters.db.dialect import insert
+from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.statements import storable, table_of
 from support_agent.adapters.db.tables.shop import (
     ShopCustomer,
@@ -27,6 +28,16 @@ LINES = table_of(ShopOrderLine)
 PAYMENTS = table_of(ShopPayment)
 
 _BATCH = 500  # ids in one statement
+_CUSTOMER = Prepared(sa.select(CUSTOMERS).where(CUSTOMERS.c.id == sa.bindparam("of")))
+_ORDER = Prepared(sa.select(ORDERS).where(ORDERS.c.id == sa.bindparam("of")))
+_LINES, _PAYMENTS = (
+    Prepared(
+        sa.select(table)
+        .where(table.c.order_id == sa.bindparam("of"))
+        .order_by(table.c.order_id, table.c.position)
+    )
+    for table in (LINES, PAYMENTS)
+)
 
 
 class SqlOrders:
@@ -38,9 +49,7 @@ class SqlOrders:
     async def get(self, order_id: str) -> Order | None:
         if not storable(order_id):
             return None
-        wanted = sa.select(ORDERS).where(ORDERS.c.id == order_id)
-        found = await _answered(self._database.run_read(lambda c: _load(c, wanted)))
-        return found[0] if found else None
+        return await _answered(self._database.run_read(lambda c: _one(c, order_id), brief=True))
 
     async def list_for_customer(self, customer_id: str, *, limit: int) -> tuple[Order, ...]:
         if not storable(customer_id) or limit < 1:
@@ -56,8 +65,11 @@ class SqlOrders:
     async def find_customer(self, customer_id: str) -> Customer | None:
         if not storable(customer_id):
             return None
-        found = await _answered(self._database.run_read(lambda c: _customers(c, [customer_id])))
-        return found.get(customer_id)
+        here = {"of": customer_id}
+        row = await _answered(
+            self._database.run_read(lambda c: _CUSTOMER.first_named(c, here), brief=True)
+        )
+        return None if row is None else Customer(**row)
 
     async def put_customers(self, customers: tuple[Customer, ...]) -> int:
         return await _answered(
@@ -77,6 +89,14 @@ async def _answered(work: Awaitable[T]) -> T:
         return await work
     except DatabaseUnavailable as error:
         raise OrdersUnavailable(f"the shop's orders cannot be read: {error}") from error
+
+
+def _one(connection: sa.Connection, order_id: str) -> Order | None:
+    here = {"of": order_id}
+    row = _ORDER.first_named(connection, here)
+    if row is None:
+        return None
+    return to_order(row, _LINES.all_named(connection, here), _PAYMENTS.all_named(connection, here))
 
 
 def _load(connection: sa.Connection, orders: sa.Select[Any]) -> tuple[Order, ...]:

@@ -9,6 +9,7 @@ from typing import NoReturn, TypeVar
 import sqlalchemy as sa
 
 from support_agent.adapters.db.connections import Connections
+from support_agent.adapters.db.prepared import Named, Prepared
 from support_agent.adapters.db.statements import insert_new, table_of
 from support_agent.adapters.db.tables.shop import LedgerPayout, ShopPayment
 from support_agent.domain.errors import (
@@ -31,6 +32,23 @@ T = TypeVar("T")
 PAYMENTS = table_of(ShopPayment)
 PAYOUTS = table_of(LedgerPayout)
 PAGE = 500
+
+
+def _of_payment(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
+    names = ("gateway", "account", "gateway_payment_id")
+    return tuple(table.c[name] == sa.bindparam(name) for name in names)
+
+
+_IS_PAYMENT = sa.select(PAYMENTS).where(*_of_payment(PAYMENTS))
+_PAYMENT = Prepared(_IS_PAYMENT)
+_LOCKED = Prepared(_IS_PAYMENT.with_for_update())
+_BY_KEY = Prepared(sa.select(PAYOUTS).where(PAYOUTS.c.key == sa.bindparam("of")))
+_BY_ID = Prepared(
+    sa.select(PAYOUTS).where(
+        PAYOUTS.c.provider_refund_id == sa.bindparam("of"), *_of_payment(PAYOUTS)
+    )
+)
+_REFUNDED = Prepared(sa.select(sa.func.sum(PAYOUTS.c.amount_minor)).where(*_of_payment(PAYOUTS)))
 
 
 class LedgerGateway:
@@ -61,17 +79,15 @@ class LedgerGateway:
             row = _recorded(connection, instruction.key)
             return None if row is None else _told(row)
 
-        return await _answered(self._connections.run_read(read))
+        return await _answered(self._connections.run_read(read, brief=True))
 
     async def get(self, provider_refund_id: str, payment: PaymentRef) -> GatewayRefund | None:
         def read(connection: sa.Connection) -> GatewayRefund | None:
-            found = sa.select(PAYOUTS).where(
-                PAYOUTS.c.provider_refund_id == provider_refund_id, *_of_payment(PAYOUTS, payment)
-            )
-            row = connection.execute(found).mappings().first()
+            here = {"of": provider_refund_id, **_here(payment)}
+            row = _BY_ID.first_named(connection, here)
             return None if row is None else _told(row)
 
-        return await _answered(self._connections.run_read(read))
+        return await _answered(self._connections.run_read(read, brief=True))
 
     async def refunds_since(self, since: datetime) -> AsyncIterator[GatewayRefund]:
         after = 0
@@ -91,7 +107,7 @@ class LedgerGateway:
         """
 
         def read(connection: sa.Connection) -> PaymentState:
-            row = _known(connection.execute(_payment(payment)).mappings().first())
+            row = _known(_PAYMENT.first_named(connection, _here(payment)))
             return PaymentState(
                 captured_minor=row["captured_minor"],
                 refunded_minor=_refunded(connection, payment),
@@ -100,7 +116,7 @@ class LedgerGateway:
                 livemode=self.livemode,
             )
 
-        return await _answered(self._connections.run_read(read))
+        return await _answered(self._connections.run_read(read, brief=True))
 
     async def aclose(self) -> None:
         """Nothing to close: the connections are the database's."""
@@ -122,8 +138,7 @@ async def _answered(work: Awaitable[T]) -> T:
 
 def _refund(connection: sa.Connection, instruction: RefundInstruction) -> GatewayRefund:
     # The payment's row is locked first, so that refunds of one payment are judged one by one.
-    wanted = _payment(instruction.payment).with_for_update()
-    payment = connection.execute(wanted).mappings().first()
+    payment = _LOCKED.first_named(connection, _here(instruction.payment))
     row = _recorded(connection, instruction.key)
     if row is None:
         _check(connection, instruction, _known(payment))
@@ -137,9 +152,7 @@ def _refund(connection: sa.Connection, instruction: RefundInstruction) -> Gatewa
     return _told(row)
 
 
-def _check(
-    connection: sa.Connection, instruction: RefundInstruction, payment: sa.RowMapping
-) -> None:
+def _check(connection: sa.Connection, instruction: RefundInstruction, payment: Named) -> None:
     refunded = _refunded(connection, instruction.payment)
     rules = (
         (payment["disputed"], "payment_disputed"),
@@ -152,31 +165,22 @@ def _check(
             raise PaymentDeclined(code)
 
 
-def _known(payment: sa.RowMapping | None) -> sa.RowMapping:
+def _known(payment: Named | None) -> Named:
     if payment is None:
         raise PaymentDeclined("payment_unknown")
     return payment
 
 
-def _payment(payment: PaymentRef) -> sa.Select[tuple[object, ...]]:
-    return sa.select(PAYMENTS).where(*_of_payment(PAYMENTS, payment))
-
-
-def _of_payment(table: sa.Table, payment: PaymentRef) -> tuple[sa.ColumnElement[bool], ...]:
-    return (
-        table.c.gateway == payment.gateway,
-        table.c.account == payment.account,
-        table.c.gateway_payment_id == payment.gateway_payment_id,
-    )
+def _here(payment: PaymentRef) -> dict[str, str]:
+    return {
+        "gateway": payment.gateway,
+        "account": payment.account,
+        "gateway_payment_id": payment.gateway_payment_id,
+    }
 
 
 def _refunded(connection: sa.Connection, payment: PaymentRef) -> int:
-    total = connection.scalar(
-        sa.select(sa.func.coalesce(sa.func.sum(PAYOUTS.c.amount_minor), 0)).where(
-            *_of_payment(PAYOUTS, payment)
-        )
-    )
-    return int(total or 0)
+    return int(_REFUNDED.value(connection, _here(payment)) or 0)
 
 
 def _page(
@@ -194,9 +198,8 @@ def _page(
     return read
 
 
-def _recorded(connection: sa.Connection, key: str) -> sa.RowMapping | None:
-    found = connection.execute(sa.select(PAYOUTS).where(PAYOUTS.c.key == key))
-    return found.mappings().first()
+def _recorded(connection: sa.Connection, key: str) -> Named | None:
+    return _BY_KEY.first_named(connection, {"of": key})
 
 
 def _new(instruction: RefundInstruction) -> dict[str, object]:
@@ -205,7 +208,7 @@ def _new(instruction: RefundInstruction) -> dict[str, object]:
     return {**asdict(instruction), "provider_refund_id": f"ledger_{digest[:24]}"}
 
 
-def _told(row: sa.RowMapping) -> GatewayRefund:
+def _told(row: Named) -> GatewayRefund:
     return GatewayRefund(
         provider_refund_id=row["provider_refund_id"],
         key=row["key"],

@@ -12,6 +12,7 @@ from support_agent.ports.storage.books import (
     Posting,
     Shortage,
 )
+from support_agent.ports.storage.compactions import Compaction, Compactions, MadeBy
 from support_agent.ports.storage.database import Database, Transaction
 from support_agent.ports.storage.people import Installation, People, Policies, StoredPolicy
 from support_agent.ports.storage.reports import Reports, Tally
@@ -35,6 +36,7 @@ from support_agent.ports.storage.switches import (
 )
 from support_agent.ports.storage.talk import Conversations, RunEnd, Runs
 from support_agent.ports.storage.trail import Audit, Outbox, Task, Tasks
+from support_agent.ports.storage.usage import UsageCounters, UsageFilter
 
 __all__ = [
     "Attempts",
@@ -43,6 +45,8 @@ __all__ = [
     "Books",
     "CapKey",
     "CapScope",
+    "Compaction",
+    "Compactions",
     "Conversations",
     "Database",
     "Decisions",
@@ -53,6 +57,7 @@ __all__ = [
     "Inbox",
     "InboxEntry",
     "Installation",
+    "MadeBy",
     "Mismatch",
     "Outbox",
     "Page",
@@ -76,4 +81,6 @@ __all__ = [
     "Tasks",
     "Transaction",
     "Unreadable",
+    "UsageCounters",
+    "UsageFilter",
 ]

@@ -5,12 +5,14 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from support_agent.ports.storage.books import Books
+from support_agent.ports.storage.compactions import Compactions
 from support_agent.ports.storage.people import Installation, People, Policies
 from support_agent.ports.storage.reports import Reports
 from support_agent.ports.storage.requests import Attempts, Decisions, Quotes, Requests
 from support_agent.ports.storage.switches import Destinations, Inbox, Switches
 from support_agent.ports.storage.talk import Conversations, Runs
 from support_agent.ports.storage.trail import Audit, Outbox, Tasks
+from support_agent.ports.storage.usage import UsageCounters
 
 T = TypeVar("T")
 
@@ -22,6 +24,8 @@ class Transaction(Protocol):
     def conversations(self) -> Conversations: ...
     @property
     def runs(self) -> Runs: ...
+    @property
+    def compactions(self) -> Compactions: ...
     @property
     def books(self) -> Books: ...
     @property
@@ -52,6 +56,8 @@ class Transaction(Protocol):
     def inbox(self) -> Inbox: ...
     @property
     def reports(self) -> Reports: ...
+    @property
+    def usage(self) -> UsageCounters: ...
 
     def database_now(self) -> datetime:
         """The database's own clock, aware: what ages of payments are measured by."""
@@ -60,6 +66,9 @@ class Transaction(Protocol):
 
 class Database(Protocol):
     """Runs plain synchronous functions in transactions, on a thread of its own.
+
+    What is short may run on the caller's thread instead: step rows and brief looks, where nothing
+    is waited for.
 
     Invariants:
         - `fn` returns: everything it did is committed. `fn` raises: nothing of it is.
@@ -76,8 +85,12 @@ class Database(Protocol):
         """Read and write. `durable=False` is for step rows only: a power cut may lose the last."""
         ...
 
-    def read(self, fn: Callable[[Transaction], T]) -> Awaitable[T]:
-        """Read only, on a consistent snapshot; a write inside it fails."""
+    def read(self, fn: Callable[[Transaction], T], *, brief: bool = False) -> Awaitable[T]:
+        """Read only, on a consistent snapshot; a write inside it fails.
+
+        `brief` promises that it reads a few rows by their keys, so that it may run on the caller's
+        own thread.
+        """
         ...
 
     async def aclose(self) -> None:

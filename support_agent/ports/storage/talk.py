@@ -110,9 +110,19 @@ class Runs(Protocol):
     ) -> tuple[Run, ...]: ...
 
     def add_step(
-        self, *, run_id: str, number: int, decision: Decision, usage: Usage, at: datetime
-    ) -> None:
-        """Commit a decision with its calls, before any of them runs."""
+        self,
+        *,
+        run_id: str,
+        number: int,
+        decision: Decision,
+        usage: Usage,
+        at: datetime,
+        epoch: int,
+    ) -> bool:
+        """Commit a decision with its calls, before any of them runs.
+
+        False, and nothing is written, when the run was ended or taken over since `epoch`.
+        """
         ...
 
     def answer(self, call: ToolCall, observation: Observation, *, epoch: int) -> bool:
@@ -124,10 +134,19 @@ class Runs(Protocol):
 
     def steps(self, run_id: str) -> tuple[RunStep, ...]: ...
 
-    def steps_of_conversation(self, conversation_id: str) -> tuple[RunStep, ...]:
-        """All runs' steps, oldest run first."""
+    def steps_of_conversation(
+        self, conversation_id: str, *, after_seq: int = 0
+    ) -> tuple[RunStep, ...]:
+        """The steps of the runs that messages after `after_seq` started, oldest run first."""
         ...
 
-    def model_calls(self, conversation_id: str) -> int:
-        """How often a model was asked in this conversation, failed attempts included."""
+    def model_calls(self, conversation_id: str, *, after_seq: int = 0) -> int:
+        """How often a model was asked by the runs that messages after `after_seq` started.
+
+        Failed attempts are included.
+        """
+        ...
+
+    def not_found(self, conversation_id: str) -> tuple[str, ...]:
+        """The arguments of all its calls that came to `ORDER_NOT_FOUND`."""
         ...

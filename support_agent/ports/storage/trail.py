@@ -31,6 +31,13 @@ class Audit(Protocol):
         """
         ...
 
+    def expect(self, *things: tuple[str, str]) -> None:
+        """Topics and subjects that will be asked of, so that they may be read together.
+
+        It changes nothing that is told of them.
+        """
+        ...
+
     def vouched(self, topic: str, subject: str) -> AuditRow | None:
         """The newest event about a subject, of a topic of `topic_of`: proved, and so not hidden.
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from support_agent.agent.budget import Budget, RunLimits, what_is_asked
+from support_agent.agent.budget import LEAST_OUTPUT_TOKENS, Budget, RunLimits, what_is_asked
+from support_agent.domain.prices import Price
 from support_agent.domain.runs import StopReason, ToolCall, Usage
 
 
@@ -14,8 +15,8 @@ def limits(**changed) -> RunLimits:
     values = {
         "max_steps": 8,
         "max_calls_per_step": 8,
+        "max_tool_calls": 20,
         "run_seconds": 60.0,
-        "model_seconds": 20.0,
         "tool_seconds": 10.0,
         "max_tokens": 1000,
         "max_cost_micros": None,
@@ -60,7 +61,8 @@ def test_nothing_may_take_longer_than_what_is_left():
     late = Budget(limits=limits(), started=time.monotonic() - 55)
     over = Budget(limits=limits(), started=time.monotonic() - 1000)
 
-    assert (fresh.model_timeout(), fresh.tool_timeout()) == (20.0, 10.0)
+    assert 59 < fresh.model_timeout() <= 60
+    assert fresh.tool_timeout() == 10.0
     assert 0 < late.model_timeout() <= 5
     assert 0 < late.tool_timeout() <= 5
     assert (over.model_timeout(), over.tool_timeout()) == (0.0, 0.0)
@@ -101,3 +103,69 @@ def test_the_third_identical_call_stops_and_earlier_ones_are_counted():
     assert budget.note_call(call) is None
     assert budget.note_call(tool_call('{"order_id":"A101"}')) is None
     assert budget.note_call(call) is StopReason.NO_PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("used", "input_tokens", "room"),
+    [
+        (Usage(), 200, 800),
+        (Usage(input_tokens=500, output_tokens=100), 200, 200),
+        (Usage(input_tokens=600), 400 - LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_TOKENS),
+        (Usage(input_tokens=600), 401 - LEAST_OUTPUT_TOKENS, StopReason.TOKEN_BUDGET),
+        (Usage(input_tokens=1500), 0, StopReason.TOKEN_BUDGET),
+    ],
+)
+def test_an_answer_may_have_what_the_request_leaves(used: Usage, input_tokens: int, room: object):
+    assert Budget(limits=limits(), usage=used).output_room(input_tokens, None) == room
+
+
+@pytest.mark.parametrize(
+    ("cap", "input_tokens", "room"),
+    [
+        (None, 100, 900),
+        (1_000, 100, 450),  # 100 for the input; 2 for each token out
+        (10_000, 100, 900),  # the tokens are the nearer limit
+        (100 + 2 * LEAST_OUTPUT_TOKENS, 100, LEAST_OUTPUT_TOKENS),
+        (99 + 2 * LEAST_OUTPUT_TOKENS, 100, StopReason.COST_BUDGET),
+        (99, 100, StopReason.COST_BUDGET),
+    ],
+)
+def test_an_answer_costs_no_more_than_what_is_left(
+    cap: int | None, input_tokens: int, room: object
+):
+    price = Price(input=1_000_000, output=2_000_000)
+    budget = Budget(limits=limits(max_cost_micros=cap))
+
+    assert budget.output_room(input_tokens, price) == room
+
+
+@pytest.mark.parametrize(
+    ("price", "cost", "input_tokens"),
+    [
+        (Price(input=150_000, output=600_000), 7, 11),
+        (Price(input=3, output=7), 1, 1),
+        (Price(input=0, output=999_999), 3, 10**6),
+    ],
+)
+def test_the_output_that_is_paid_for_is_the_most_that_fits(
+    price: Price, cost: int, input_tokens: int
+):
+    most = price.output_tokens(cost, input_tokens)
+
+    assert price.cost_micros(input_tokens, most) <= cost
+    assert price.cost_micros(input_tokens, most + 1) > cost
+
+
+@pytest.mark.parametrize(("cost", "pays"), [(5, True), (4, False)])
+def test_output_that_is_free_is_paid_for_once_the_input_is(cost: int, *, pays: bool):
+    free = Price(input=1_000_000, output=0)
+
+    assert (free.output_tokens(cost, 5) >= 1_000_000) is pays
+
+
+def test_calls_that_were_executed_are_counted_against_their_own_limit():
+    budget = Budget(limits=limits(max_tool_calls=2), tool_calls=1)
+
+    assert budget.no_more_calls() is None
+    budget.tool_calls += 1
+    assert budget.no_more_calls() is StopReason.MAX_STEPS

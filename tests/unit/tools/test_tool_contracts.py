@@ -16,7 +16,12 @@ from support_agent.agent.tool_runner import (
 )
 from support_agent.container import MONEY_TOOLS
 from support_agent.domain.conversation import Assurance
-from support_agent.domain.errors import InvalidArguments, OrderNotFound, RefundRefused
+from support_agent.domain.errors import (
+    ConfigurationError,
+    InvalidArguments,
+    OrderNotFound,
+    RefundRefused,
+)
 from support_agent.domain.reasons import Reason
 from support_agent.ports.tool import Arguments, Effect, ToolOutput
 from support_agent.tools.cancel_refund import CancelRefund
@@ -61,12 +66,12 @@ def test_no_tool_takes_who_is_asking_or_what_was_decided_from_the_model(tool):
 
 
 @tools
-def test_every_schema_is_closed_json_without_titles(tool):
+def test_every_schema_is_closed_json_without_titles_and_references(tool):
     schema = schema_of(tool.arguments)
 
     assert schema["type"] == "object"
     assert schema["additionalProperties"] is False
-    assert not [key for key in keys_of(schema) if key == "title"]
+    assert not [key for key in keys_of(schema) if key in {"title", "$ref", "$defs"}]
     assert json.loads(json.dumps(schema)) == schema
 
 
@@ -75,6 +80,18 @@ def keys_of(value: object):
         for key, item in value.items():
             yield key
             yield from keys_of(item)
+    if isinstance(value, list):
+        for item in value:
+            yield from keys_of(item)
+
+
+class Tree(Arguments):
+    left: "Tree | None" = None
+
+
+def test_arguments_that_hold_themselves_are_refused():
+    with pytest.raises(ConfigurationError, match="Tree"):
+        schema_of(Tree)
 
 
 @tools
@@ -190,7 +207,10 @@ def test_arguments_cannot_be_changed_after_they_were_checked():
 
 def test_specs_are_built_once_in_the_given_order():
     runner = ToolRunner(
-        tools=[HandOff(clock=None, ids=None)], database=None, money_tools=MONEY_TOOLS
+        tools=[HandOff(clock=None, ids=None)],
+        database=None,
+        unknown_orders=None,
+        money_tools=MONEY_TOOLS,
     )
 
     assert [spec.name for spec in runner.specs] == ["hand_off"]

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from support_agent.adapters.db.prepared import Named, Prepared
 from support_agent.adapters.db.statements import insert_new, table_of
 from support_agent.adapters.db.tables.requests import (
     NOT_FAILED_SQL,
@@ -14,6 +15,22 @@ from support_agent.domain.errors import NotFound
 from support_agent.domain.refunds import Attempt, AttemptStatus
 
 ATTEMPTS = table_of(RefundAttemptRow)
+
+_OF_REQUEST = ATTEMPTS.c.request_id == sa.bindparam("of")
+_LIVE = Prepared(sa.select(ATTEMPTS).where(_OF_REQUEST, sa.text(NOT_FAILED_SQL)))
+_ALL_OF = Prepared(sa.select(ATTEMPTS).where(_OF_REQUEST).order_by(ATTEMPTS.c.number))
+# A refund id once known stays known: it is how a person finds the refund at the provider.
+_FINISH = Prepared(
+    sa.update(ATTEMPTS)
+    .where(ATTEMPTS.c.id == sa.bindparam("id_"))
+    .values(
+        status=sa.bindparam("now"),
+        provider_refund_id=sa.func.coalesce(
+            sa.bindparam("told", type_=sa.Text), ATTEMPTS.c.provider_refund_id
+        ),
+        error_code=sa.bindparam("code"),
+    )
+)
 
 
 class SqlAttempts:
@@ -27,19 +44,12 @@ class SqlAttempts:
         return insert_new(self._connection, ATTEMPTS, row) == 1
 
     def live(self, request_id: str) -> Attempt | None:
-        found = self._connection.execute(
-            sa.select(ATTEMPTS).where(ATTEMPTS.c.request_id == request_id, sa.text(NOT_FAILED_SQL))
-        )
-        row = found.mappings().first()
+        row = _LIVE.first_named(self._connection, {"of": request_id})
         return None if row is None else _from_row(row)
 
     def of(self, request_id: str) -> tuple[Attempt, ...]:
-        found = self._connection.execute(
-            sa.select(ATTEMPTS)
-            .where(ATTEMPTS.c.request_id == request_id)
-            .order_by(ATTEMPTS.c.number)
-        )
-        return tuple(_from_row(row) for row in found.mappings())
+        found = _ALL_OF.all_named(self._connection, {"of": request_id})
+        return tuple(_from_row(row) for row in found)
 
     def by_provider_id(self, gateway: str, provider_refund_id: str) -> Attempt | None:
         return self._one(
@@ -79,18 +89,12 @@ class SqlAttempts:
         provider_refund_id: str | None,
         error_code: str | None,
     ) -> None:
-        # A refund id once known stays known: it is how a person finds the refund at the provider.
-        known = sa.func.coalesce(provider_refund_id, ATTEMPTS.c.provider_refund_id)
-        finished = self._connection.execute(
-            sa.update(ATTEMPTS)
-            .where(ATTEMPTS.c.id == attempt_id)
-            .values(status=status, provider_refund_id=known, error_code=error_code)
-        )
-        if finished.rowcount != 1:
+        values = {"now": status, "told": provider_refund_id, "code": error_code}
+        if _FINISH.run(self._connection, {"id_": attempt_id, **values}) != 1:
             raise NotFound(attempt_id)
 
 
-def _from_row(row: sa.RowMapping) -> Attempt:
+def _from_row(row: Named) -> Attempt:
     values = {name: row[name] for name in Attempt.__dataclass_fields__}
     values |= {
         "status": AttemptStatus(row["status"]),

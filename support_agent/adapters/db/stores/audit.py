@@ -1,18 +1,21 @@
 """The audit chain in SQL, and the index over it that every event signs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
 
 import sqlalchemy as sa
 import structlog
 
+from support_agent.adapters.db.dialect import is_postgres
 from support_agent.adapters.db.faults import UPGRADE
+from support_agent.adapters.db.prepared import NO_PARAMETERS, Prepared
 from support_agent.adapters.db.statements import storable
 from support_agent.adapters.db.stores.audit_index import (
     HEADS,
     Proof,
-    read_proof,
+    read_proofs,
     replace_index,
     stored_entries,
     stored_nodes,
@@ -42,12 +45,13 @@ from support_agent.domain.signing import KeyRing
 
 log = structlog.get_logger(__name__)
 
-_LOCK_HEAD = sa.update(HEADS).values(seq=HEADS.c.seq).returning(HEADS.c.seq, HEADS.c.mac)
-_MOVE_HEAD = sa.update(HEADS)
-_ADD = sa.insert(EVENTS)
+_LOCK_HEAD = Prepared(sa.update(HEADS).values(seq=HEADS.c.seq).returning(HEADS.c.seq, HEADS.c.mac))
+_MOVE_HEAD = Prepared(sa.update(HEADS), columns=("seq", "mac"))
+_ADD = Prepared(sa.insert(EVENTS).inline(), columns=[column.name for column in EVENTS.columns])
 _EVENTS = sa.select(*AS_STORED)
-_NEWEST = _EVENTS.order_by(EVENTS.c.seq.desc()).limit(1)
+_NEWEST = Prepared(_EVENTS.order_by(EVENTS.c.seq.desc()).limit(1))
 _ROWS_AT_ONCE = 500
+_PROOFS_AT_ONCE = 20
 
 
 class SqlAudit:
@@ -61,13 +65,17 @@ class SqlAudit:
         self._keys = keys
         self._writable = writable
         self._waiting: list[AuditEvent] = []
+        self._one_moment = not is_postgres(connection)
+        self._proofs: dict[Thing, Proof] = {}
+        self._rooted: tuple[AuditHead, AuditRow | None, str | None] | None = None
         self._made: str | None = None  # the root of an index that was made anew in here
 
     def append(self, event: AuditEvent) -> None:
         if not self._writable:
             raise RuntimeError(f"audit event {event.action!r} in a read-only transaction")
         # The row comes back in UTC: the MAC has to cover the same words.
-        self._waiting.append(replace(event, at=event.at.astimezone(UTC)))
+        in_utc = event.at.tzinfo is UTC
+        self._waiting.append(event if in_utc else replace(event, at=event.at.astimezone(UTC)))
 
     def seal(self) -> None:
         """Link what waits to the head; nothing may be locked after this.
@@ -76,19 +84,24 @@ class SqlAudit:
         """
         if not self._waiting:
             return
-        head = self.hold()
+        head = self._held() or self.hold()
         root = self._advanced(head)
         linked = []
         for event in self._waiting:
             row = link(self._keys, head, event, root)
             head = AuditHead(seq=row.seq, mac=row.mac)
             linked.append(event_values(row))
-        self._connection.execute(_ADD, linked)
-        self._connection.execute(_MOVE_HEAD, {"seq": head.seq, "mac": head.mac})
+        _ADD.run_each(self._connection, linked)
+        _MOVE_HEAD.run(self._connection, {"seq": head.seq, "mac": head.mac})
         self._waiting.clear()
+        self._proofs.clear()
+
+    def _held(self) -> AuditHead | None:
+        """The head that a proof was read with; on SQLite the transaction itself holds it."""
+        return next((proof.head for proof in self._proofs.values()), None)
 
     def hold(self) -> AuditHead:
-        locked = self._connection.execute(_LOCK_HEAD).one_or_none()
+        locked = _LOCK_HEAD.first(self._connection, NO_PARAMETERS)
         if locked is None:
             raise DatabaseUnavailable("the audit head is gone: somebody changed the database")
         return AuditHead(seq=locked.seq, mac=locked.mac)
@@ -105,9 +118,10 @@ class SqlAudit:
             if (topic := topic_of(event.action)) is not None
         }
         try:
-            proofs = [read_proof(self._connection, *thing) for thing in newer]
+            self.expect(*newer)
+            proofs = [self._proof(*thing) for thing in newer]
             newest = proofs[0].newest if proofs else self.newest()
-            before = self._made or proved_root(self._keys, head, newest)
+            before = self._made or self._root(head, newest)
             if before and newer:
                 return self._put(_proved(before, proofs), newer)
         except HistoryBroken:
@@ -115,6 +129,14 @@ class SqlAudit:
         if before == UNPROVED:
             log.error("audit.index_broken", after=head.seq)
         return before
+
+    def _root(self, head: AuditHead, newest: AuditRow | None) -> str | None:
+        """`proved_root`, remembered for as long as the very same is asked."""
+        if self._rooted is not None and self._rooted[0] == head and self._rooted[1] is newest:
+            return self._rooted[2]
+        root = proved_root(self._keys, head, newest)
+        self._rooted = (head, newest, root)
+        return root
 
     def _put(self, index: AuditIndex, newer: Mapping[Thing, int]) -> str:
         for (topic, subject), seq in newer.items():
@@ -127,8 +149,8 @@ class SqlAudit:
     def vouched(self, topic: str, subject: str) -> AuditRow | None:
         if not storable(subject):
             return None
-        proof = read_proof(self._connection, topic, subject)
-        root = proved_root(self._keys, proof.head, proof.newest)
+        proof = self._proof(topic, subject)
+        root = self._root(proof.head, proof.newest)
         if root is None:
             raise ConfigurationError(f"the history has no index yet, so nothing counts; {UPGRADE}")
         seq = _proved(root, [proof]).newest(topic, subject)
@@ -141,12 +163,29 @@ class SqlAudit:
             raise HistoryBroken(f"event {seq} is not about {topic} {subject!r}")
         return row
 
+    def expect(self, *things: tuple[str, str]) -> None:
+        if not self._one_moment:
+            return
+        new = [thing for thing in things if thing not in self._proofs and storable(thing[1])]
+        if 1 < len(new) <= _PROOFS_AT_ONCE:
+            with suppress(HistoryBroken):  # alone each of them tells whether it is the broken one
+                self._proofs.update(zip(new, read_proofs(self._connection, new), strict=True))
+
+    def _proof(self, topic: str, subject: str) -> Proof:
+        """On SQLite nothing changes while a transaction lasts, so there a thing is read once."""
+        proof = self._proofs.get((topic, subject))
+        if proof is None:
+            (proof,) = read_proofs(self._connection, [(topic, subject)])
+            if self._one_moment:
+                self._proofs[topic, subject] = proof
+        return proof
+
     def head(self) -> AuditHead:
         row = self._connection.execute(sa.select(HEADS.c.seq, HEADS.c.mac)).one()
         return AuditHead(seq=row.seq, mac=row.mac)
 
     def newest(self) -> AuditRow | None:
-        row = self._connection.execute(_NEWEST).one_or_none()
+        row = _NEWEST.first(self._connection, NO_PARAMETERS)
         return None if row is None else audit_row(row)
 
     def rows(self, *, after: int = 0) -> Iterator[AuditRow]:
@@ -175,6 +214,7 @@ class SqlAudit:
 
     def replace_index(self, index: AuditIndex) -> None:
         self._made = index.root()
+        self._proofs.clear()
         replace_index(self._connection, index)
 
 

@@ -1,20 +1,21 @@
 """The audit index in SQL: what proves one thing is read in one statement."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import insert_of, is_postgres
+from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.statements import table_of
 from support_agent.adapters.db.stores.audit_rows import (
     AS_STORED,
     EVENTS,
     Row,
-    audit_row,
+    known_row,
     number_of,
     text_of,
 )
@@ -27,6 +28,7 @@ from support_agent.domain.audit_index import (
     Children,
     Entry,
     Position,
+    Thing,
     bucket_of,
     path_of,
 )
@@ -65,51 +67,79 @@ _COLUMNS = (
     *((name, NODES.c[name].type, NODES.c[name].type) for name in ("level", "position", "children")),
     *((name, ENTRIES.c[name].type, ENTRIES.c[name].type) for name in ("bucket", "topic")),
 )
-_HERE = ENTRIES.c.bucket == sa.bindparam("bucket", type_=sa.Integer)
-_THING = sa.and_(
-    _HERE,
-    ENTRIES.c.topic == sa.bindparam("topic", type_=sa.Text),
-    ENTRIES.c.subject == sa.bindparam("subject", type_=sa.Text),
-)
-_PATH = sa.or_(
-    *(
-        sa.and_(NODES.c.level == level, NODES.c.position == sa.bindparam(f"at{level}"))
-        for level in range(LEVELS)
-    )
-)
 _NEWEST = sa.select(sa.func.max(EVENTS.c.seq)).scalar_subquery()
-_PROOF = sa.union_all(
-    _arm("newest", *AS_STORED).where(EVENTS.c.seq == _NEWEST),
-    _arm("event", *AS_STORED).where(EVENTS.c.seq.in_(sa.select(ENTRIES.c.seq).where(_THING))),
-    _arm("head", HEADS.c.seq, HEADS.c.mac),
-    _arm("entry", *ENTRIES.columns).where(_HERE),
-    _arm("node", *NODES.columns).where(_PATH),
-)
 
 
-def read_proof(connection: sa.Connection, topic: str, subject: str) -> Proof:
-    """What is stored of a thing and above it, in one statement: one snapshot on either database.
+@cache
+def _proofs_of(count: int) -> Prepared:
+    """Reads what proves so many things."""
+    here = [ENTRIES.c.bucket == sa.bindparam(f"bucket{n}", type_=sa.Integer) for n in range(count)]
+    things = (
+        sa.and_(
+            bucket,
+            ENTRIES.c.topic == sa.bindparam(f"topic{n}", type_=sa.Text),
+            ENTRIES.c.subject == sa.bindparam(f"subject{n}", type_=sa.Text),
+        )
+        for n, bucket in enumerate(here)
+    )
+    path = (
+        sa.and_(NODES.c.level == level, NODES.c.position == sa.bindparam(f"at{level}_{n}"))
+        for level in range(LEVELS)
+        for n in range(count if level else 1)  # the root is above all of them
+    )
+    named = sa.select(ENTRIES.c.seq).where(sa.or_(*things))
+    return Prepared(
+        sa.union_all(
+            _arm("newest", *AS_STORED).where(EVENTS.c.seq == _NEWEST),
+            _arm("event", *AS_STORED).where(EVENTS.c.seq.in_(named)),
+            _arm("head", HEADS.c.seq, HEADS.c.mac),
+            _arm("entry", *ENTRIES.columns).where(sa.or_(*here)),
+            _arm("node", *NODES.columns).where(sa.or_(*path)),
+        )
+    )
+
+
+def read_proofs(connection: sa.Connection, things: Sequence[Thing]) -> list[Proof]:
+    """What is stored of each thing and above it, in one statement: one snapshot on either database.
 
     Raises:
         HistoryBroken: rows that this program never wrote.
     """
-    bucket = bucket_of(topic, subject)
-    path = {f"at{level}": position for level, position in path_of(bucket)}
-    here = {"bucket": bucket, "topic": topic, "subject": subject, **path}
+    given: dict[str, object] = {}
+    for n, (topic, subject) in enumerate(things):
+        bucket = bucket_of(topic, subject)
+        given |= {f"bucket{n}": bucket, f"topic{n}": topic, f"subject{n}": subject}
+        given |= {f"at{level}_{n}": position for level, position in path_of(bucket)}
     parts: dict[str, list[Row]] = {}
-    for row in connection.execute(_PROOF, here):
+    for row in _proofs_of(len(things)).all(connection, given):
         parts.setdefault(row.part, []).append(row)
     try:
-        return Proof(
-            bucket=bucket,
-            head=_head(_only(parts, "head")),
-            newest=_event(_only(parts, "newest")),
-            event=_event(_only(parts, "event")),
-            entries=tuple(_entry(row) for row in parts.get("entry", ())),
-            nodes=dict(_node(row) for row in parts.get("node", ())),
-        )
+        return _proofs(parts, things)
     except (TypeError, ValueError) as error:
-        raise HistoryBroken(f"the audit index around {subject!r} cannot be read") from error
+        about = ", ".join(repr(subject) for _, subject in things)
+        raise HistoryBroken(f"the audit index around {about} cannot be read") from error
+
+
+def _proofs(parts: Mapping[str, list[Row]], things: Sequence[Thing]) -> list[Proof]:
+    head, newest = _head(_only(parts, "head")), _event(_only(parts, "newest"))
+    events = {row.seq: known_row(row) for row in parts.get("event", ())}
+    entries = [_entry(row) for row in parts.get("entry", ())]
+    seqs = {(entry.bucket, entry.topic, entry.subject): entry.seq for entry in entries}
+    nodes = dict(_node(row) for row in parts.get("node", ()))
+    proofs = []
+    for topic, subject in things:
+        bucket = bucket_of(topic, subject)
+        seq = seqs.get((bucket, topic, subject))
+        proof = Proof(
+            bucket=bucket,
+            head=head,
+            newest=newest,
+            event=None if seq is None else events.get(seq),
+            entries=tuple(entry for entry in entries if entry.bucket == bucket),
+            nodes={place: nodes[place] for place in path_of(bucket) if place in nodes},
+        )
+        proofs.append(proof)
+    return proofs
 
 
 def _only(parts: Mapping[str, list[Row]], part: str) -> Row | None:
@@ -126,7 +156,7 @@ def _head(row: Row | None) -> AuditHead:
 
 
 def _event(row: Row | None) -> AuditRow | None:
-    return None if row is None else audit_row(row)
+    return None if row is None else known_row(row)
 
 
 def _entry(row: Row) -> Entry:
@@ -139,10 +169,15 @@ def _entry(row: Row) -> Entry:
 
 
 def _node(row: Row) -> tuple[Position, Children]:
-    children = tuple(text_of(row.children).split(","))
+    return (number_of(row.level), number_of(row.position)), _children(text_of(row.children))
+
+
+@lru_cache(maxsize=512)
+def _children(text: str) -> Children:
+    children = tuple(text.split(","))
     if len(children) != BRANCHES:
         raise ValueError(f"a node with {len(children)} children")
-    return (number_of(row.level), number_of(row.position)), children
+    return children
 
 
 def stored_entries(connection: sa.Connection) -> Iterator[Entry]:
@@ -184,15 +219,18 @@ def write_index(
     for table, column, rows in ((ENTRIES, "seq", things), (NODES, "children", places)):
         statement = _over(table, column, on_postgres=is_postgres(connection))
         while some := list(islice(rows, _ROWS_AT_ONCE)):
-            connection.execute(statement, some)
+            statement.run_each(connection, some)
 
 
 @cache
-def _over(table: sa.Table, column: str, *, on_postgres: bool) -> Any:  # noqa: ANN401 - as `insert`
-    """An INSERT over what is there; built once, as every audited transaction needs it."""
+def _over(table: sa.Table, column: str, *, on_postgres: bool) -> Prepared:
+    """An INSERT over what is there."""
     statement = insert_of(table, on_postgres=on_postgres)
-    return statement.on_conflict_do_update(
-        index_elements=[*table.primary_key.columns], set_={column: statement.excluded[column]}
+    return Prepared(
+        statement.on_conflict_do_update(
+            index_elements=[*table.primary_key.columns], set_={column: statement.excluded[column]}
+        ).inline(),
+        columns=[one.name for one in table.columns],
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +21,7 @@ AS_STORED = tuple(
     sa.type_coerce(column, sa.Text).label(column.name) if column.name in {"at", "data"} else column
     for column in EVENTS.columns
 )
+_TEXT = {str}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -44,6 +46,12 @@ def event_values(row: AuditRow) -> dict[str, object]:
     }
 
 
+@lru_cache(maxsize=64)
+def known_row(row: Row) -> AuditRow:
+    """`audit_row`, remembered for the same row: what is newest is read again and again."""
+    return audit_row(row)
+
+
 def audit_row(row: Row) -> AuditRow:
     """The stored link. One that was made unreadable comes as a link whose MAC cannot hold."""
     try:
@@ -62,12 +70,15 @@ def _readable(row: Row) -> AuditRow:
         proof=Proof(row.actor_proof),
         via=text_of(row.actor_via),
     )
+    data = dict(json.loads(row.data))
+    for value in set(map(type, data.values())) - _TEXT:
+        raise TypeError(f"not a text: {value!r}")
     event = AuditEvent(
         action=text_of(row.action),
         actor=actor,
         subject=text_of(row.subject),
         at=_instant(row.at),
-        data={key: text_of(value) for key, value in dict(json.loads(row.data)).items()},
+        data=data,
     )
     return AuditRow(
         seq=int(row.seq),

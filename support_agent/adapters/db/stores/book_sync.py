@@ -5,7 +5,10 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from support_agent.adapters.db.prepared import Named, Prepared
 from support_agent.adapters.db.statements import insert_new, table_of
+from support_agent.adapters.db.stores.book_read import lines_of, payments_of
+from support_agent.adapters.db.stores.seen import Seen
 from support_agent.adapters.db.tables.books import LineBalance, OrderBalance, PaymentBalance
 from support_agent.domain.orders import OVERPAID, Order, Payment
 
@@ -13,7 +16,10 @@ ORDERS = table_of(OrderBalance)
 LINES = table_of(LineBalance)
 PAYMENTS = table_of(PaymentBalance)
 
-_Stored = dict[str, sa.RowMapping]
+_ORDER: sa.BindParameter[str] = sa.bindparam("order_id")
+_CAPTURED = Prepared(sa.select(ORDERS.c.captured_minor).where(ORDERS.c.order_id == _ORDER))
+
+_Stored = dict[str, Named]
 
 
 class _Line(NamedTuple):
@@ -22,32 +28,24 @@ class _Line(NamedTuple):
     quantity: int
 
 
-def sync_order(connection: sa.Connection, order: Order) -> None:
+def sync_order(connection: sa.Connection, seen: Seen, order: Order) -> None:
     """Insert what is new and raise what grew; a figure that fell leaves ours as it is.
 
     Two may do this at once: rows are taken order -> lines -> payments, each kind by id, and a
     conflict means that the other one was first. A payment that our books know under another
     order stays there, so that nothing can be reserved on it twice.
     """
-    payments = _stored(connection, PAYMENTS, order.id, PAYMENTS.c.payment_id)
-    lines = _stored(connection, LINES, order.id, LINES.c.line_id)
-    _sync_total(connection, order, payments)
+    payments = {row["payment_id"]: row for row in payments_of(connection, seen, order.id)}
+    lines = {row["line_id"]: row for row in lines_of(connection, seen, order.id)}
+    _sync_total(connection, seen, order, payments)
     _sync_lines(connection, order, lines)
     _sync_payments(connection, order, payments)
 
 
-def _stored(
-    connection: sa.Connection, table: sa.Table, order_id: str, key: sa.Column[str]
-) -> _Stored:
-    found = connection.execute(sa.select(table).where(table.c.order_id == order_id)).mappings()
-    return {row[key.name]: row for row in found}
-
-
-def _sync_total(connection: sa.Connection, order: Order, payments: _Stored) -> None:
+def _sync_total(connection: sa.Connection, seen: Seen, order: Order, payments: _Stored) -> None:
     captured = _captured(order, payments)
-    stored: int | None = connection.scalar(
-        sa.select(ORDERS.c.captured_minor).where(ORDERS.c.order_id == order.id)
-    )
+    here = {"order_id": order.id}
+    stored: int | None = seen.once(("captured", order.id), _CAPTURED.value, connection, here)
     if stored is None:
         row = {
             "order_id": order.id,
@@ -106,7 +104,7 @@ def _new_line(order_id: str, line: _Line) -> dict[str, Any]:
     }
 
 
-def _raise_line(connection: sa.Connection, line: _Line, row: sa.RowMapping) -> None:
+def _raise_line(connection: sa.Connection, line: _Line, row: Named) -> None:
     total = max(row["total_minor"], line.total_minor)
     quantity = max(row["quantity"], line.quantity)
     if (total, quantity) == (row["total_minor"], row["quantity"]):
@@ -147,7 +145,7 @@ def _new_payment(order_id: str, payment: Payment) -> dict[str, Any]:
     }
 
 
-def _raise_payment(connection: sa.Connection, payment: Payment, row: sa.RowMapping) -> None:
+def _raise_payment(connection: sa.Connection, payment: Payment, row: Named) -> None:
     captured = max(row["captured_minor"], payment.captured_minor)
     if (captured, payment.disputed) == (row["captured_minor"], row["disputed"]):
         return

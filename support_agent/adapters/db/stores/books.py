@@ -1,9 +1,13 @@
 """Balances and the ledger behind the `Books` port: a counter never changes without its entry."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import date
 
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 
+from support_agent.adapters.db.prepared import Prepared, driven
 from support_agent.adapters.db.statements import insert_new, table_of
 from support_agent.adapters.db.stores.book_check import book_totals, find_mismatches
 from support_agent.adapters.db.stores.book_facts import (
@@ -25,6 +29,7 @@ from support_agent.adapters.db.stores.ledger import (
     settled,
     write_entries,
 )
+from support_agent.adapters.db.stores.seen import Seen
 from support_agent.adapters.db.tables.books import (
     AccountKind,
     CapCounter,
@@ -58,38 +63,100 @@ _TABLES = {
     AccountKind.PAYMENT: PAYMENTS,
 }
 
-# Built once: putting them together costs more than running them.
 _USED = CAPS.c.used_minor + sa.bindparam("amount")
-_COUNT = (
+_COUNTED = (
     sa.update(CAPS)
     .where(*(key == sa.bindparam(f"of_{key.name}") for key in CAPS.primary_key))
     .values(used_minor=_USED)
 )
-_COUNT_WITHIN = _COUNT.where(sa.bindparam("most") >= _USED)
+_COUNT = Prepared(_COUNTED)
+_COUNT_WITHIN = Prepared(_COUNTED.where(sa.bindparam("most") >= _USED))
+
+
+_MINOR: sa.BindParameter[int] = sa.bindparam("minor", type_=sa.BigInteger)
+_UNITS: sa.BindParameter[int] = sa.bindparam("units", type_=sa.BigInteger)
+
+
+def _row(kind: AccountKind) -> sa.ColumnElement[bool]:
+    columns = _TABLES[kind].c
+    here = columns.order_id == sa.bindparam("of")
+    if kind is AccountKind.LINE:
+        return sa.and_(here, columns.line_id == sa.bindparam("sub"))
+    if kind is AccountKind.PAYMENT:
+        return sa.and_(here, columns.payment_id == sa.bindparam("sub"))
+    return here
+
+
+def _room(kind: AccountKind) -> list[sa.ColumnElement[bool]]:
+    """When a row may be reserved on. `overdrawn` gives no room: it is what went too far already."""
+    columns = _TABLES[kind].c
+    taken = columns.reserved_minor + columns.refunded_minor + _MINOR
+    if kind is AccountKind.LINE:
+        units = columns.reserved_units + columns.refunded_units + _UNITS
+        return [taken <= columns.total_minor, units <= columns.quantity]
+    currency = columns.currency == sa.bindparam("currency_")
+    if kind is AccountKind.ORDER:
+        return [currency, taken <= columns.captured_minor]
+    return [
+        currency,
+        taken + columns.charged_back_minor <= columns.captured_minor,
+        sa.not_(columns.disputed),
+        sa.not_(columns.disputed_at_gateway),
+        sa.not_(columns.frozen),
+    ]
+
+
+def _move(kind: AccountKind, *, reserved: int = 0, refunded: int = 0) -> sa.Update:
+    """Adds to a row's counters, or takes from them what must be there."""
+    columns = _TABLES[kind].c
+    statement = sa.update(_TABLES[kind]).where(_row(kind))
+    names = (("minor", _MINOR), *((("units", _UNITS),) if kind is AccountKind.LINE else ()))
+    for name, amount in names:
+        for counter, sign in (("reserved", reserved), ("refunded", refunded)):
+            column = columns[f"{counter}_{name}"]
+            if sign < 0:
+                statement = statement.where(column >= amount)
+            if sign:
+                statement = statement.values({column: column + sign * amount})
+    return statement
+
+
+def _hold(kind: AccountKind) -> Prepared:
+    """Reserves where there is room, and says what is taken then."""
+    columns = _TABLES[kind].c
+    taken = (columns.reserved_minor + columns.refunded_minor).label("taken")
+    return Prepared(_move(kind, reserved=1).where(*_room(kind)).returning(taken))
+
+
+_HOLD = {kind: _hold(kind) for kind in _TABLES}
+_RELEASE = {kind: Prepared(_move(kind, reserved=-1)) for kind in _TABLES}
+_SETTLE = {kind: Prepared(_move(kind, reserved=-1, refunded=1)) for kind in _TABLES}
+_UNREFUND = {kind: Prepared(_move(kind, refunded=-1)) for kind in _TABLES}
 
 
 class SqlBooks:
     """Rows are taken order -> lines -> payment, each by one conditional update."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, seen: Seen | None = None) -> None:
         self._connection = connection
+        self._seen = seen or Seen(connection)
 
     def sync(self, order: Order) -> None:
-        sync_order(self._connection, order)
+        sync_order(self._connection, self._seen, order)
 
     def of_order(self, order_id: str, *, without_request: str | None = None) -> OrderBooks:
-        return read_order(self._connection, order_id, without_request=without_request)
+        return read_order(self._connection, self._seen, order_id, without_request=without_request)
 
     def reserve(self, posting: Posting) -> int | Shortage:
         _check_sum(posting)
         moves = accounts_of(posting)
         # A savepoint, so that a shortage on a later row leaves nothing of the earlier ones.
-        with self._connection.begin_nested() as savepoint:
+        with _savepoint(self._connection, self._seen) as undo:
             held: list[int] = []
             for account, amount in moves.items():
                 taken = self._hold(account, amount, currency=posting.currency)
                 if taken is None:
-                    savepoint.rollback()
+                    undo()
                     return Shortage(account.kind)
                 held.append(taken)
             if posting.round > 1 and self._holds_any(posting):  # of two at once, the second
@@ -144,11 +211,9 @@ class SqlBooks:
         row = cap_row(account)
         insert_new(self._connection, CAPS, {**row, "used_minor": 0})
         here = {f"of_{column}": value for column, value in row.items()}
-        counted = self._connection.execute(
-            _COUNT if limit is None else _COUNT_WITHIN,
-            {**here, "amount": posting.amount_minor} | ({} if limit is None else {"most": limit}),
-        )
-        if counted.rowcount != 1:
+        count = _COUNT if limit is None else _COUNT_WITHIN
+        parameters = {**here, "amount": posting.amount_minor, "most": limit}
+        if count.run(self._connection, parameters) != 1:
             return False
         moves = {account: Amount(posting.amount_minor)}
         write_entries(self._connection, LedgerKind.RESERVE, moves, posting=posting)
@@ -180,16 +245,8 @@ class SqlBooks:
 
     def _hold(self, account: Account, amount: Amount, *, currency: str) -> int | None:
         """Reserve on one row; what is reserved and refunded there now, or None without room."""
-        table = _TABLES[account.kind]
-        values = {"reserved_minor": table.c.reserved_minor + amount.minor}
-        if account.kind is AccountKind.LINE:
-            values["reserved_units"] = table.c.reserved_units + amount.units
-        taken: int | None = self._connection.scalar(
-            sa.update(table)
-            .where(_row(account), *_room(account.kind, amount, currency))
-            .values(values)
-            .returning(table.c.reserved_minor + table.c.refunded_minor)
-        )
+        parameters = {**_moved(account, amount), "currency_": currency}
+        taken: int | None = _HOLD[account.kind].value(self._connection, parameters)
         return taken
 
     def _unhold(self, posting: Posting, kind: LedgerKind) -> dict[Account, Amount]:
@@ -209,34 +266,12 @@ class SqlBooks:
     def _unreserve(
         self, account: Account, amount: Amount, *, kind: LedgerKind, request_id: str
     ) -> None:
-        table = _TABLES[account.kind]
-        settled = 0 if kind is LedgerKind.RELEASE else 1
-        values = {
-            "reserved_minor": table.c.reserved_minor - amount.minor,
-            "refunded_minor": table.c.refunded_minor + amount.minor * settled,
-        }
-        there = [table.c.reserved_minor >= amount.minor]
-        if account.kind is AccountKind.LINE:
-            values["reserved_units"] = table.c.reserved_units - amount.units
-            values["refunded_units"] = table.c.refunded_units + amount.units * settled
-            there.append(table.c.reserved_units >= amount.units)
-        moved = self._connection.execute(
-            sa.update(table).where(_row(account), *there).values(values)
-        )
-        if moved.rowcount != 1:
+        statement = (_RELEASE if kind is LedgerKind.RELEASE else _SETTLE)[account.kind]
+        if statement.run(self._connection, _moved(account, amount)) != 1:
             raise ReserveMissing(request_id, account=str(account))
 
     def _unrefund(self, account: Account, amount: Amount, *, request_id: str) -> None:
-        table = _TABLES[account.kind]
-        values = {"refunded_minor": table.c.refunded_minor - amount.minor}
-        there = [table.c.refunded_minor >= amount.minor]
-        if account.kind is AccountKind.LINE:
-            values["refunded_units"] = table.c.refunded_units - amount.units
-            there.append(table.c.refunded_units >= amount.units)
-        moved = self._connection.execute(
-            sa.update(table).where(_row(account), *there).values(values)
-        )
-        if moved.rowcount != 1:
+        if _UNREFUND[account.kind].run(self._connection, _moved(account, amount)) != 1:
             raise ReserveMissing(request_id, account=str(account))
 
     def _uncount(self, account: Account, amount: Amount, *, request_id: str) -> None:
@@ -247,6 +282,24 @@ class SqlBooks:
         )
         if counted.rowcount != 1:
             raise ReserveMissing(request_id, account=str(account))
+
+
+@contextmanager
+def _savepoint(connection: sa.Connection, seen: Seen) -> Iterator[Callable[[], None]]:
+    """Gives what undoes all that is written inside; an error does it, too."""
+
+    def undo() -> None:
+        driven(connection, "ROLLBACK TO SAVEPOINT reserving")
+        seen.forget()
+
+    driven(connection, "SAVEPOINT reserving")
+    try:
+        yield undo
+    except BaseException:
+        with suppress(SQLAlchemyError):  # the connection is lost, and all of it with it
+            undo()
+        raise
+    driven(connection, "RELEASE SAVEPOINT reserving")
 
 
 def _check_sum(posting: Posting) -> None:
@@ -265,29 +318,10 @@ def _matches(table: sa.Table, key: dict[str, str]) -> sa.ColumnElement[bool]:
     return sa.and_(*(table.c[column] == value for column, value in key.items()))
 
 
-def _row(account: Account) -> sa.ColumnElement[bool]:
-    table = _TABLES[account.kind]
-    key = {"order_id": account.account_id}
-    if account.kind is AccountKind.LINE:
-        key["line_id"] = account.sub_id
-    if account.kind is AccountKind.PAYMENT:
-        key["payment_id"] = account.sub_id
-    return _matches(table, key)
-
-
-def _room(kind: AccountKind, amount: Amount, currency: str) -> list[sa.ColumnElement[bool]]:
-    """When a row may be reserved on. `overdrawn` gives no room: it is what went too far already."""
-    columns = _TABLES[kind].c
-    taken = columns.reserved_minor + columns.refunded_minor + amount.minor
-    if kind is AccountKind.LINE:
-        units = columns.reserved_units + columns.refunded_units + amount.units
-        return [taken <= columns.total_minor, units <= columns.quantity]
-    if kind is AccountKind.ORDER:
-        return [columns.currency == currency, taken <= columns.captured_minor]
-    return [
-        columns.currency == currency,
-        taken + columns.charged_back_minor <= columns.captured_minor,
-        sa.not_(columns.disputed),
-        sa.not_(columns.disputed_at_gateway),
-        sa.not_(columns.frozen),
-    ]
+def _moved(account: Account, amount: Amount) -> dict[str, object]:
+    return {
+        "of": account.account_id,
+        "sub": account.sub_id,
+        "minor": amount.minor,
+        "units": amount.units,
+    }

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import sqlalchemy as sa
 
+from support_agent.adapters.db.prepared import Named, Prepared
 from support_agent.adapters.db.statements import insert_new, table_of
+from support_agent.adapters.db.stores.seen import Seen
 from support_agent.adapters.db.tables.requests import RefundDecisionRow
 from support_agent.domain.approvals import Choice, Decision
 from support_agent.domain.errors import AlreadyDecided, DecisionRefused
@@ -16,7 +18,7 @@ DECISIONS = table_of(RefundDecisionRow)
 _ROWS_AT_ONCE = 500
 _ONCE = ("request_id", "round", "person_id")
 
-_OF_REQUEST = (  # built once: several times a decision is asked for
+_OF_REQUEST = Prepared(
     sa.select(DECISIONS)
     .where(DECISIONS.c.request_id == sa.bindparam("request_id"))
     .order_by(DECISIONS.c.seq)
@@ -26,8 +28,9 @@ _OF_REQUEST = (  # built once: several times a decision is asked for
 class SqlDecisions:
     """One decision of a person per request and round, by a unique constraint."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, seen: Seen) -> None:
         self._connection = connection
+        self._seen = seen
 
     def add(self, decision: Decision) -> None:
         """Insert the decision.
@@ -48,8 +51,11 @@ class SqlDecisions:
             )
 
     def of(self, request_id: str) -> tuple[Decision, ...]:
-        found = self._connection.execute(_OF_REQUEST, {"request_id": request_id})
-        return tuple(_from_row(row) for row in found.mappings())
+        return self._seen.once(("decisions", request_id), self._of, request_id)
+
+    def _of(self, request_id: str) -> tuple[Decision, ...]:
+        found = _OF_REQUEST.all_named(self._connection, {"request_id": request_id})
+        return tuple(_from_row(row) for row in found)
 
     def all(self) -> Iterator[Decision]:
         found = self._connection.execute(
@@ -74,7 +80,7 @@ class SqlDecisions:
         return _from_row(found.mappings().one())
 
 
-def _from_row(row: sa.RowMapping) -> Decision:
+def _from_row(row: Named) -> Decision:
     values = {name: row[name] for name in Decision.__dataclass_fields__}
     values |= {"choice": Choice(row["choice"]), "proof": Proof(row["proof"])}
     return Decision(**values)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.statements import table_of
 from support_agent.adapters.db.tables.books import AccountKind, LedgerEntry
 from support_agent.domain.refunds import LedgerKind
@@ -81,7 +82,13 @@ def cap_row(account: Account) -> dict[str, str]:
     return {"scope": CapScope(scope), "subject": subject, "day": day, "currency": currency}
 
 
-_ADD = sa.insert(ENTRIES).inline()
+_ADD = Prepared(
+    sa.insert(ENTRIES).inline(),
+    columns=(
+        *("kind", "account_kind", "account_id", "sub_id", "request_id", "round"),
+        *("amount_minor", "units", "currency", "at"),
+    ),
+)
 
 
 def write_entries(
@@ -94,7 +101,7 @@ def write_entries(
     """Write one entry an account; the same posting twice breaks the unique constraint."""
     rows = [_entry(kind, account, amount, posting) for account, amount in moves.items()]
     if rows:
-        connection.execute(_ADD, rows)
+        _ADD.run_each(connection, rows)
 
 
 def _entry(kind: LedgerKind, account: Account, amount: Amount, posting: Posting) -> dict[str, Any]:
@@ -128,12 +135,12 @@ def settled(connection: sa.Connection, request_id: str) -> dict[Account, Amount]
     return _sums(connection, request_id, _SETTLED)
 
 
-def _summed(signs: Mapping[LedgerKind, int]) -> sa.Select[Any]:
+def _summed(signs: Mapping[LedgerKind, int]) -> Prepared:
     minor = sa.func.sum(signed(ENTRIES.c.amount_minor, signs))
     units = sa.func.sum(signed(ENTRIES.c.units, signs))
     key = (ENTRIES.c.account_kind, ENTRIES.c.account_id, ENTRIES.c.sub_id)
-    return (
-        sa.select(*key, minor, units)
+    return Prepared(
+        sa.select(*key, minor.label("minor"), units.label("count"))
         .where(ENTRIES.c.request_id == sa.bindparam("request_id"))
         .group_by(*key)
         .having(sa.or_(minor != 0, units != 0))
@@ -141,14 +148,11 @@ def _summed(signs: Mapping[LedgerKind, int]) -> sa.Select[Any]:
     )
 
 
-# Built once: putting them together costs more than running them.
 _OPEN, _SETTLED = _summed(RESERVED), _summed(REFUNDED)
 
 
-def _sums(
-    connection: sa.Connection, request_id: str, summed: sa.Select[Any]
-) -> dict[Account, Amount]:
-    found = connection.execute(summed, {"request_id": request_id})
+def _sums(connection: sa.Connection, request_id: str, summed: Prepared) -> dict[Account, Amount]:
+    found = summed.all(connection, {"request_id": request_id})
     # PostgreSQL sums a bigint to a numeric.
     return {
         Account(AccountKind(kind), account_id, sub_id): Amount(int(amount), int(count))

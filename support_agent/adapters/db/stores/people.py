@@ -1,12 +1,17 @@
 """Approvers, policies in force and the installation stamp in SQL."""
 
+import json
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import insert
+from support_agent.adapters.db.prepared import NO_PARAMETERS, Prepared
 from support_agent.adapters.db.schema import current_revision
 from support_agent.adapters.db.statements import storable, table_of
+from support_agent.adapters.db.stores.seen import Seen
 from support_agent.adapters.db.tables.people import (
     ApproverRow,
     InstallationRow,
@@ -29,20 +34,21 @@ def _activated() -> sa.Select[*tuple[Any, ...]]:
     same = sa.and_(
         policies.c.id == activations.c.policy_id, policies.c.version == activations.c.version
     )
-    return sa.select(policies, activations.c.activated_at, activations.c.activated_by).join_from(
-        policies, activations, same
-    )
+    body = sa.type_coerce(policies.c.body, sa.Text).label("body")
+    rest = (column for column in policies.columns if column.name != "body")
+    activated = (activations.c.activated_at, activations.c.activated_by)
+    return sa.select(*rest, body, *activated).join_from(policies, activations, same)
 
 
 # Built once: putting them together costs more than running them.
-_BY_NAME = sa.select(approvers).where(approvers.c.name == sa.bindparam("of"))
-_OF_PERSON = (
+_BY_NAME = Prepared(sa.select(approvers).where(approvers.c.name == sa.bindparam("of")))
+_OF_PERSON = Prepared(
     sa.select(approvers)
     .where(approvers.c.person_id == sa.bindparam("of", type_=sa.Text))
     .order_by(approvers.c.level, approvers.c.name)
 )
-_ALL = sa.select(approvers).order_by(approvers.c.level, approvers.c.name)
-_IN_FORCE = _activated().order_by(activations.c.seq.desc()).limit(1)
+_ALL = Prepared(sa.select(approvers).order_by(approvers.c.level, approvers.c.name))
+_IN_FORCE = Prepared(_activated().order_by(activations.c.seq.desc()).limit(1))
 
 
 class SqlPeople:
@@ -54,14 +60,14 @@ class SqlPeople:
     def get(self, name: str) -> Approver | None:
         if not storable(name):
             return None
-        row = self._connection.execute(_BY_NAME, {"of": name}).one_or_none()
+        row = _BY_NAME.first(self._connection, {"of": name})
         return None if row is None else _approver(row)
 
     def list(self) -> tuple[Approver, ...]:
-        return tuple(_approver(row) for row in self._connection.execute(_ALL))
+        return tuple(_approver(row) for row in _ALL.all(self._connection, NO_PARAMETERS))
 
     def of_person(self, person_id: str) -> tuple[Approver, ...]:
-        found = self._connection.execute(_OF_PERSON, {"of": person_id})
+        found = _OF_PERSON.all(self._connection, {"of": person_id})
         return tuple(_approver(row) for row in found)
 
     def put(self, approver: Approver) -> bool:
@@ -93,11 +99,15 @@ class SqlPeople:
 class SqlPolicies:
     """A policy's body is kept once; putting it in force again adds an activation only."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, seen: Seen) -> None:
         self._connection = connection
+        self._seen = seen
 
     def in_force(self) -> StoredPolicy | None:
-        row = self._connection.execute(_IN_FORCE).one_or_none()
+        return self._seen.once("policy", self._in_force)
+
+    def _in_force(self) -> StoredPolicy | None:
+        row = _IN_FORCE.first(self._connection, NO_PARAMETERS)
         return None if row is None else _policy(row)
 
     def get(self, policy_id: str, version: int) -> StoredPolicy | None:
@@ -193,12 +203,19 @@ def _approver(row: Row) -> Approver:
     )
 
 
+@lru_cache(maxsize=16)
+def _body(text: str) -> Mapping[str, Any]:
+    """Read once: the policy in force is asked for in every turn. Nobody changes what comes back."""
+    body: Mapping[str, Any] = json.loads(text)
+    return body
+
+
 def _policy(row: Row) -> StoredPolicy:
     return StoredPolicy(
         id=row.id,
         version=row.version,
         hash=row.hash,
-        body=row.body,
+        body=_body(row.body),
         valid_from=row.valid_from,
         activated_at=row.activated_at,
         activated_by=row.activated_by,

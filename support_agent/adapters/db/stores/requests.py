@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import database_instant
+from support_agent.adapters.db.prepared import Named, Prepared
 from support_agent.adapters.db.statements import insert_new, storable, table_of
 from support_agent.adapters.db.stores.cursors import decode_cursor, encode_cursor
 from support_agent.adapters.db.stores.rows import (
@@ -15,6 +16,7 @@ from support_agent.adapters.db.stores.rows import (
     reasons_from_json,
     reasons_to_json,
 )
+from support_agent.adapters.db.stores.seen import Seen
 from support_agent.adapters.db.tables.requests import (
     NOT_FAILED_SQL,
     NOT_PENDING_SQL,
@@ -42,16 +44,27 @@ _NEWEST = "newest"
 _ROWS_AT_ONCE = 500
 # Built once: putting them together costs more than running them.
 _OF = sa.bindparam("of", type_=sa.Text)
-_BY_ID = sa.select(REQUESTS).where(REQUESTS.c.id == _OF)
-_BY_QUOTE = sa.select(REQUESTS).where(REQUESTS.c.quote_id == _OF)
-_OF_GROUP = sa.select(REQUESTS).where(REQUESTS.c.group_id == _OF).order_by(REQUESTS.c.created_seq)
+_BY_ID = Prepared(sa.select(REQUESTS).where(REQUESTS.c.id == _OF))
+_BY_QUOTE = Prepared(sa.select(REQUESTS).where(REQUESTS.c.quote_id == _OF))
+_OF_GROUP = Prepared(
+    sa.select(REQUESTS).where(REQUESTS.c.group_id == _OF).order_by(REQUESTS.c.created_seq)
+)
+_OF_ORDER = Prepared(
+    sa.select(REQUESTS)
+    .where(REQUESTS.c.order_id == _OF)
+    .order_by(REQUESTS.c.created_seq.desc())
+    .limit(sa.bindparam("most", type_=sa.BigInteger))
+)
 _AS_SEEN = sa.and_(
     REQUESTS.c.id == sa.bindparam("seen_id"),
     REQUESTS.c.status == sa.bindparam("seen_status"),
     REQUESTS.c.version == sa.bindparam("seen_version"),
 )
-_MOVE = sa.update(REQUESTS).where(_AS_SEEN).values(moved_at=database_instant())
-_HOLD = sa.update(REQUESTS).where(_AS_SEEN).values(version=REQUESTS.c.version)
+_MOVED = (*CHANGEABLE, "queue_rank")
+_MOVE = Prepared(
+    sa.update(REQUESTS).where(_AS_SEEN).values(moved_at=database_instant()), columns=_MOVED
+)
+_HOLD = Prepared(sa.update(REQUESTS).where(_AS_SEEN).values(version=REQUESTS.c.version))
 # What a value that this program never wrote raises on its way out of a row.
 _NOT_OURS = (AttributeError, KeyError, TypeError, ValueError)
 
@@ -59,8 +72,9 @@ _NOT_OURS = (AttributeError, KeyError, TypeError, ValueError)
 class SqlRequests:
     """`created_seq` orders the history, `queue_rank` the queue."""
 
-    def __init__(self, connection: sa.Connection) -> None:
+    def __init__(self, connection: sa.Connection, seen: Seen | None = None) -> None:
         self._connection = connection
+        self._seen = seen or Seen(connection)
 
     def add(self, request: RefundRequest) -> None:
         """Insert the facts.
@@ -80,31 +94,37 @@ class SqlRequests:
     def list(
         self, where: RequestFilter, *, limit: int, cursor: str | None = None
     ) -> Page[RefundRequest]:
-        queue = where.status is _PENDING
-        statement = _queue(where, cursor) if queue else _newest(where.status, cursor)
-        for column, wanted in (("customer_id", where.customer_id), ("order_id", where.order_id)):
-            if wanted is not None:
-                if not storable(wanted):
-                    return Page(data=(), next_cursor=None)
-                statement = statement.where(REQUESTS.c[column] == wanted)
-        for bound in _bounds(where):
-            statement = statement.where(bound)
-        rows = self._connection.execute(statement.limit(limit + 1)).mappings().all()
+        rows = self._found(where, limit + 1, cursor)
         last = rows[limit - 1] if len(rows) > limit else None
         return Page(
             data=tuple(_from_row(row) for row in rows[:limit]),
             next_cursor=None if last is None else _cursor(where.status, last),
         )
 
+    def _found(self, where: RequestFilter, most: int, cursor: str | None) -> Sequence[Named]:
+        if not all(storable(wanted) for wanted in (where.customer_id, where.order_id) if wanted):
+            return ()
+        if where == RequestFilter(order_id=where.order_id) and where.order_id and cursor is None:
+            return _OF_ORDER.all_named(  # what each payout asks for
+                self._connection, {"of": where.order_id, "most": most}
+            )
+        queue = where.status is _PENDING
+        statement = _queue(where, cursor) if queue else _newest(where.status, cursor)
+        for column, wanted in (("customer_id", where.customer_id), ("order_id", where.order_id)):
+            if wanted is not None:
+                statement = statement.where(REQUESTS.c[column] == wanted)
+        for bound in _bounds(where):
+            statement = statement.where(bound)
+        return self._connection.execute(statement.limit(most)).mappings().all()
+
     def move(self, before: RefundRequest, after: RefundRequest) -> bool:
         row = request_values(after)
-        values = {name: row[name] for name in (*CHANGEABLE, "queue_rank")}
-        moved = self._connection.execute(_MOVE, values | _as_seen(before))
-        return moved.rowcount == 1
+        values = {name: row[name] for name in _MOVED}
+        return _MOVE.run(self._connection, values | _as_seen(before)) == 1
 
     def of_group(self, group_id: str) -> tuple[RefundRequest, ...]:
-        found = self._connection.execute(_OF_GROUP, {"of": group_id})
-        return tuple(_from_row(row) for row in found.mappings())
+        found = _OF_GROUP.all_named(self._connection, {"of": group_id})
+        return tuple(_from_row(row) for row in found)
 
     def due(self, now: datetime, *, limit: int, after: str | None = None) -> tuple[str, ...]:
         late = _oldest(limit, after).where(sa.text(PENDING_SQL), REQUESTS.c.due_at < now)
@@ -118,8 +138,8 @@ class SqlRequests:
         return tuple(row.id for row in self._connection.execute(late))
 
     def hold(self, request: RefundRequest) -> bool:
-        held = self._connection.execute(_HOLD, _as_seen(request))
-        return held.rowcount == 1
+        # It locks the row; what is in it stays.
+        return self._seen.beside(_HOLD.run, self._connection, _as_seen(request)) == 1
 
     def expired(self, now: datetime, *, limit: int, after: str | None = None) -> tuple[str, ...]:
         live = sa.exists().where(ATTEMPTS.c.request_id == REQUESTS.c.id, sa.text(NOT_FAILED_SQL))
@@ -157,11 +177,10 @@ class SqlRequests:
                 return (Unreadable(id=ids[0]),)
         return tuple(one for request_id in ids for one in self._each([request_id]))
 
-    def _one(self, statement: sa.Select[Any], value: str) -> RefundRequest | None:
+    def _one(self, statement: Prepared, value: str) -> RefundRequest | None:
         if not storable(value):
             return None
-        found = self._connection.execute(statement, {"of": value})
-        row = found.mappings().first()
+        row = statement.first_named(self._connection, {"of": value})
         return None if row is None else _from_row(row)
 
 
@@ -215,7 +234,7 @@ def _bounds(where: RequestFilter) -> Iterator[sa.ColumnElement[bool]]:
         yield REQUESTS.c.created_at < where.filed_before
 
 
-def _cursor(status: RequestStatus | None, row: sa.RowMapping) -> str:
+def _cursor(status: RequestStatus | None, row: Named) -> str:
     if status is _PENDING:
         return encode_cursor(_QUEUE, row["queue_rank"], row["id"])
     return encode_cursor(_NEWEST, row["created_seq"])
@@ -253,7 +272,7 @@ def request_values(request: RefundRequest) -> dict[str, Any]:
     }
 
 
-def _from_row(row: sa.RowMapping) -> RefundRequest:
+def _from_row(row: Named) -> RefundRequest:
     fields = RefundRequest.__dataclass_fields__
     values = {name: row[name] for name in fields if name in row}
     values |= {

@@ -5,6 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import insert
+from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.statements import insert_new, storable, table_of
 from support_agent.adapters.db.tables.switches import (
     PayoutDestinationRow,
@@ -22,6 +23,8 @@ SWITCHES = table_of(SwitchRow)
 DESTINATIONS = table_of(PayoutDestinationRow)
 EVENTS = table_of(ProviderEventRow)
 
+_SWITCH = Prepared(sa.select(SWITCHES).where(SWITCHES.c.name == sa.bindparam("of")))
+
 
 class SqlSwitches:
     """One row a switch that somebody touched."""
@@ -30,9 +33,7 @@ class SqlSwitches:
         self._connection = connection
 
     def get(self, name: SwitchName) -> Switch | None:
-        row = self._connection.execute(
-            sa.select(SWITCHES).where(SWITCHES.c.name == name)
-        ).one_or_none()
+        row = _SWITCH.first(self._connection, {"of": name})
         if row is None:
             return None
         return Switch(

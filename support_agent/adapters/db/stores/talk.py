@@ -7,6 +7,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import database_seconds
+from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.statements import storable, table_of
 from support_agent.adapters.db.tables.talk import ConversationRow, MessageRow
 from support_agent.adapters.db.types import made_storable
@@ -21,13 +22,13 @@ messages = table_of(MessageRow)
 _ID = conversations.c.id == sa.bindparam("id_")
 
 # The update that counts also locks the row, so that two messages never share a number.
-_COUNT = (
+_COUNT = Prepared(
     sa.update(conversations)
     .where(_ID)
     .values(next_seq=conversations.c.next_seq + 1)
     .returning(conversations.c.next_seq - 1)
 )
-_CLAIM = (
+_CLAIM = Prepared(
     sa.update(conversations)
     .where(
         _ID,
@@ -42,10 +43,30 @@ _CLAIM = (
     )
     .returning(conversations.c.epoch)
 )
-_RELEASE = (
+_RELEASE = Prepared(
     sa.update(conversations)
     .where(_ID, conversations.c.epoch == sa.bindparam("epoch_"))
     .values(lease_until=None)
+)
+_ADD = Prepared(
+    sa.insert(conversations).inline(),
+    columns=(
+        *("id", "channel", "account", "external_contact", "customer_id", "assurance", "language"),
+        *("created_at", "epoch"),
+    ),
+)
+_GET = Prepared(sa.select(conversations).where(_ID))
+_APPEND = Prepared(
+    sa.insert(messages).inline(),
+    columns=("conversation_id", "seq", "author", "text", "at", "run_id"),
+)
+_MESSAGES = Prepared(
+    sa.select(messages)
+    .where(
+        messages.c.conversation_id == sa.bindparam("id_"),
+        messages.c.seq > sa.bindparam("after_seq"),
+    )
+    .order_by(messages.c.seq)
 )
 _HAND_OFF = (
     sa.update(conversations)
@@ -66,8 +87,8 @@ class SqlConversations:
         self._connection = connection
 
     def add(self, conversation: Conversation) -> None:
-        self._connection.execute(
-            sa.insert(conversations),
+        _ADD.run(
+            self._connection,
             {
                 "id": conversation.id,
                 "channel": conversation.channel,
@@ -84,8 +105,7 @@ class SqlConversations:
     def get(self, conversation_id: str) -> Conversation | None:
         if not storable(conversation_id):
             return None
-        statement = sa.select(conversations).where(conversations.c.id == conversation_id)
-        row = self._connection.execute(statement).one_or_none()
+        row = _GET.first(self._connection, {"id_": conversation_id})
         return None if row is None else _conversation(row)
 
     def list(
@@ -106,11 +126,11 @@ class SqlConversations:
         Raises:
             ConversationNotFound: there is none to append to.
         """
-        seq = self._connection.execute(_COUNT, {"id_": conversation_id}).scalar_one_or_none()
+        seq = _COUNT.value(self._connection, {"id_": conversation_id})
         if seq is None:
             raise ConversationNotFound(conversation_id)
-        self._connection.execute(
-            sa.insert(messages),
+        _APPEND.run(
+            self._connection,
             {
                 "conversation_id": conversation_id,
                 "seq": seq,
@@ -123,12 +143,8 @@ class SqlConversations:
         return int(seq)
 
     def messages(self, conversation_id: str, *, after_seq: int = 0) -> tuple[Message, ...]:
-        statement = (
-            sa.select(messages)
-            .where(messages.c.conversation_id == conversation_id, messages.c.seq > after_seq)
-            .order_by(messages.c.seq)
-        )
-        return tuple(_message(row) for row in self._connection.execute(statement))
+        parameters = {"id_": conversation_id, "after_seq": after_seq}
+        return tuple(_message(row) for row in _MESSAGES.all(self._connection, parameters))
 
     def answered(self, questions: Sequence[Question]) -> frozenset[Question]:
         answer = messages.alias("answer")
@@ -155,12 +171,12 @@ class SqlConversations:
 
     def claim(self, conversation_id: str, *, lease_s: float) -> int | None:
         parameters = {"id_": conversation_id, "lease_s": lease_s}
-        epoch: int | None = self._connection.execute(_CLAIM, parameters).scalar_one_or_none()
+        epoch: int | None = _CLAIM.value(self._connection, parameters)
         return epoch
 
     def release(self, conversation_id: str, *, epoch: int) -> bool:
         parameters = {"id_": conversation_id, "epoch_": epoch}
-        return self._connection.execute(_RELEASE, parameters).rowcount == 1
+        return _RELEASE.run(self._connection, parameters) == 1
 
     def hand_off(self, conversation_id: str) -> bool:
         return self._connection.execute(_HAND_OFF, {"id_": conversation_id}).rowcount == 1

@@ -83,6 +83,7 @@ class RunRow(Table, table=True):
             name="counters",
         ),
         sa.Index("ix_runs_conversation_id_id", "conversation_id", "id"),
+        sa.Index("ix_runs_conversation_id_trigger_seq", "conversation_id", "trigger_seq"),
         sa.Index(
             "uq_runs_running",
             "conversation_id",
@@ -136,6 +137,7 @@ class StepRow(Table, table=True):
     kind: str = Field(sa_column=text_column(info=TECHNICAL))
     thought: str = Field(sa_column=text_column(info=PERSONAL))
     text: str = Field(sa_column=text_column(info=PERSONAL))
+    provider_state: str | None = Field(sa_column=text_column(info=PERSONAL, nullable=True))
     requests: int = Field(sa_column=counter())
     input_tokens: int = Field(sa_column=counter())
     output_tokens: int = Field(sa_column=counter())

@@ -22,6 +22,7 @@ class Filed:
     request_id: str
     order_id: str
     status: str
+    is_recalled: bool = False  # it may have been told of only, and filed elsewhere
 
     @property
     def is_open(self) -> bool:
@@ -38,7 +39,7 @@ def cancel_refund(facts: Facts, wish: Wish) -> Step:
         if not wish.order_ids or filed.order_id in wish.order_ids
     ]
     fitting = [filed for filed in in_question if filed.is_open]
-    if len(fitting) == 1 and fitting[0] is in_question[-1]:
+    if len(fitting) == 1 and fitting[0] is in_question[-1] and not fitting[0].is_recalled:
         return _cancel_one(facts, fitting[0].request_id)
     # Of several some may have been paid or decided meanwhile.
     among = frozenset(filed.request_id for filed in fitting)
@@ -47,7 +48,15 @@ def cancel_refund(facts: Facts, wish: Wish) -> Step:
 
 def filed_requests(facts: Facts) -> tuple[Filed, ...]:
     """Requests filed in this conversation, oldest first, each as it was last told."""
-    filed: dict[str, Filed] = {}
+    filed = {
+        text_of(row, "id"): Filed(
+            request_id=text_of(row, "id"),
+            order_id=text_of(row, "order_id"),
+            status=text_of(row, "status"),
+            is_recalled=True,
+        )
+        for row in facts.recalled
+    }
     for outcome in facts.past:
         for row in (outcome.data, *rows_of(outcome.data, "requests")):
             request_id, status = text_of(row, "request_id"), text_of(row, "status")

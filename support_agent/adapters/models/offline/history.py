@@ -17,6 +17,7 @@ from support_agent.ports.model import (
     Correction,
     CustomerTurn,
     ModelRequest,
+    Recap,
     ToolResult,
     Turn,
 )
@@ -60,6 +61,7 @@ class Facts:
     asked: Understanding | None  # None: nobody has said anything
     before: tuple[Understanding, ...]  # earlier messages, oldest first
     past: tuple[Outcome, ...]
+    recalled: tuple[Mapping[str, Any], ...]  # requests from before the view, oldest first
     current: tuple[Outcome, ...]
     quote: Quote | None
     spoken_order: str | None  # the order last spoken of in earlier turns
@@ -85,12 +87,13 @@ def read(request: ModelRequest) -> Facts:
     }
     understood = tuple(readings.values())
     past = _outcomes(turns[:start])
-    known = frozenset(_ids_told(past))
+    known = frozenset((*_ids_told(past), *_ids_recalled(turns)))
     return Facts(
         language=_language(turns, request.language),
         asked=understood[-1] if understood else None,
         before=understood[:-1],
         past=past,
+        recalled=tuple(_requests_recalled(turns)),
         current=_outcomes(turns[start:]),
         quote=_open_quote(turns[:start], readings, known),
         spoken_order=_spoken_order(turns[:start], readings, known),
@@ -179,6 +182,20 @@ def _ids_told(outcomes: Iterable[Outcome]) -> Iterable[str]:
                     yield told
 
 
+def _ids_recalled(turns: Iterable[Turn]) -> Iterable[str]:
+    for turn in turns:
+        if isinstance(turn, Recap):
+            facts = _object(turn.facts)
+            for row in (*rows_of(facts, "orders"), *rows_of(facts, "requests")):
+                yield text_of(row, "id")
+
+
+def _requests_recalled(turns: Iterable[Turn]) -> Iterable[Mapping[str, Any]]:
+    for turn in turns:
+        if isinstance(turn, Recap):
+            yield from rows_of(_object(turn.facts), "requests")
+
+
 def _missing_orders(outcomes: Iterable[Outcome]) -> frozenset[str]:
     return frozenset(
         text_of(outcome.arguments, "order_id")
@@ -197,6 +214,9 @@ def _spoken_order(turns: Sequence[Turn], readings: Readings, known: frozenset[st
         elif isinstance(turn, ToolResult):
             outcome = _outcome(turn)
             ids = (text_of(outcome.data, "order_id"), text_of(outcome.arguments, "order_id"))
+        elif isinstance(turn, Recap):
+            orders = rows_of(_object(turn.facts), "orders")
+            ids = tuple(text_of(order, "id") for order in reversed(orders))
         for order_id in ids:
             if order_id and order_id not in missing:
                 return order_id
@@ -211,7 +231,20 @@ def _open_quote(turns: Sequence[Turn], readings: Readings, known: frozenset[str]
             quote = None
         elif isinstance(turn, ToolResult):
             quote = _after(quote, _outcome(turn))
+        elif isinstance(turn, Recap):
+            quote = _recalled_quote(turn)
     return quote
+
+
+def _recalled_quote(recap: Recap) -> Quote | None:
+    for row in reversed(rows_of(_object(recap.facts), "quotes")):
+        return Quote(
+            id=text_of(row, "id"),
+            order_id=text_of(row, "order_id"),
+            amount=number_of(row, "amount"),
+            arguments={},
+        )
+    return None
 
 
 def _declines(understood: Understanding, quote: Quote, known: frozenset[str]) -> bool:

@@ -1,0 +1,1 @@
+"""What the container builds from settings: plain functions, one file a subject."""

@@ -1,0 +1,211 @@
+"""The groups of settings, each with its defaults."""
+
+import re
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
+
+from support_agent.settings.section import Amount, Days, Hours, Minutes, Positive, Seconds, Section
+
+
+class DatabaseSettings(Section):
+    url: str = Field(default="sqlite:///var/support_agent.db", repr=False)  # may hold a password
+    busy_seconds: Seconds = 10.0
+
+
+class OrdersSettings(Section):
+    kind: Literal["sql"] = "sql"
+
+
+class PaymentsSettings(Section):
+    kind: Literal["ledger", "stripe"] = "ledger"
+    ledger_is_books_only: bool = False
+    stripe_key: SecretStr | None = None  # secret or restricted; its prefix says live or test
+    stripe_account: str | None = None  # ours, acct_…: a key of any other pays nothing
+    stripe_url: str | None = None  # a server on this machine that stands in for Stripe
+    webhook_secrets: SecretStr | None = None  # whsec_…, several with commas while one is replaced
+    timeout_seconds: Seconds = 15.0
+    lookback_days: Days = 7  # how far back the gateway's refunds are compared with ours
+
+    @field_validator("stripe_account")
+    @classmethod
+    def _account(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"acct_[A-Za-z0-9_]{1,250}", value):
+            raise ValueError("is no account id of Stripe's; it looks like acct_1AbCdEfGhIjKlMnO")
+        return value
+
+    @field_validator("stripe_url")
+    @classmethod
+    def _loopback(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", value):
+            raise ValueError("is for tests: only http://127.0.0.1:PORT may stand in for Stripe")
+        return value
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The webhook secrets, each by itself."""
+        given = self.webhook_secrets.get_secret_value() if self.webhook_secrets else ""
+        return tuple(secret.strip() for secret in given.split(",") if secret.strip())
+
+    @property
+    def test_key(self) -> bool:
+        key = self.stripe_key.get_secret_value() if self.stripe_key else ""
+        return key.startswith(("sk_test_", "rk_test_"))
+
+    @property
+    def moves_real_money(self) -> bool:
+        """A live key is attached; every danger of a live database is one then."""
+        return self.kind == "stripe" and self.stripe_key is not None and not self.test_key
+
+
+class ClockSettings(Section):
+    now: datetime | None = None
+
+    @field_validator("now", mode="before")
+    @classmethod
+    def _instant(cls, value: object) -> datetime | None:
+        """An instant with its offset, or a day: then nine in the morning in Vietnam.
+
+        Pydantic itself would read 20261013 as seconds since 1970.
+        """
+        if value is None:
+            return None
+        moment = value if isinstance(value, datetime) else _moment(str(value))
+        if moment is None or moment.tzinfo is None:
+            raise ValueError("is no instant; write 2026-10-13T09:00:00+07:00, or only 2026-10-13")
+        try:
+            return moment.astimezone(UTC)
+        except OverflowError as error:
+            raise ValueError("is out of the calendar's range") from error
+
+    @property
+    def kind(self) -> str:
+        return "system" if self.now is None else "fixed"
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            day = date.fromisoformat(text)
+            return datetime.combine(day, time(9), ZoneInfo("Asia/Ho_Chi_Minh"))
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+_HOST = re.compile(r"(?:[a-z0-9-]+\.)+[a-z0-9-]{2,}", re.IGNORECASE)
+
+
+class ShopSettings(Section):
+    time_zone: str = "Asia/Ho_Chi_Minh"
+    language: Literal["vi", "en"] = "vi"
+    link_hosts: str = ""  # where answers may link to, with commas; any other link is taken out
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (KeyError, ValueError, OSError) as error:
+            raise ValueError(f"{value!r} is no IANA time zone such as Asia/Ho_Chi_Minh") from error
+        return value
+
+    @field_validator("link_hosts")
+    @classmethod
+    def _only_hosts(cls, value: str) -> str:
+        hosts = [host.strip() for host in value.split(",") if host.strip()]
+        wrong = [host for host in hosts if not _HOST.fullmatch(host)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is no host name; write shop.vn,help.shop.vn")
+        return value
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The hosts of `link_hosts`, each by itself."""
+        given = self.link_hosts.lower().split(",")
+        return frozenset(host.strip() for host in given if host.strip())
+
+
+class ApprovalsSettings(Section):
+    proof: Literal["token", "asserted"] = "token"
+    due_hours: Hours = 24
+    wait_hours: Hours = 72
+    pay_within_hours: Hours = 72
+
+
+class ConsentSettings(Section):
+    request_refund: Literal["asked", "implied"] = "asked"
+    quote_minutes: Minutes = 30
+
+
+class LimitsSettings(Section):
+    max_steps: Positive = 8
+    max_calls_per_step: Positive = 8
+    max_tool_calls: Positive = 32
+    run_seconds: Seconds = 120.0
+    model_seconds: Seconds = 60.0  # one attempt of a model call
+    tool_seconds: Seconds = 10.0
+    max_tokens: Positive = 60_000
+    max_cost_micros: Positive | None = None
+    max_consecutive_errors: Positive = 3
+    # The first call is one already: below 2 no tool would ever run.
+    max_identical_calls: Annotated[int, Field(ge=2, le=1_000_000_000)] = 3
+    unknown_orders: Positive = 5
+    message_chars: Positive = 4_000
+
+
+class HistorySettings(Section):
+    """When what a model is shown of a conversation is shortened, and down to what.
+
+    Tokens of the conversation alone, without the system text and the tools.
+    """
+
+    high_water_tokens: Annotated[int, Field(ge=200, le=1_000_000)] = 6_000
+    low_water_tokens: Annotated[int, Field(ge=100, le=1_000_000)] | None = None  # half of the high
+
+    @field_validator("low_water_tokens")
+    @classmethod
+    def _lower(cls, value: int | None, info: ValidationInfo) -> int | None:
+        high = info.data.get("high_water_tokens")
+        if value is not None and high is not None and value > high * 0.9:
+            raise ValueError(f"must be at most nine tenths of HISTORY__HIGH_WATER_TOKENS ({high})")
+        return value
+
+    @property
+    def low(self) -> int:
+        return self.low_water_tokens or self.high_water_tokens // 2
+
+
+class BudgetsSettings(Section):
+    """The most that models may be used for; one that is None does not limit.
+
+    Cost in millionths of a USD. A day is the shop's civil day. `unusual_*` stop nothing: they say
+    when staff is told of a customer who is far above what customers use on a day.
+    """
+
+    conversation_requests: Amount | None = 500
+    conversation_tokens: Amount | None = 2_000_000
+    conversation_cost_micros: Amount | None = None
+    customer_day_requests: Amount | None = 500
+    customer_day_tokens: Amount | None = 2_000_000
+    customer_day_cost_micros: Amount | None = None
+    channel_day_requests: Amount | None = None
+    channel_day_tokens: Amount | None = None
+    channel_day_cost_micros: Amount | None = None
+    installation_day_requests: Amount | None = 50_000
+    installation_day_tokens: Amount | None = 200_000_000
+    installation_day_cost_micros: Amount | None = None
+    unusual_factor: Annotated[int, Field(ge=2, le=1_000)] = 5
+    unusual_requests: Amount = 60
+    unusual_tokens: Amount = 300_000
+
+
+class LogSettings(Section):
+    format: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = "warning"
+
+
+class SecuritySettings(Section):
+    keys: SecretStr | None = None
