@@ -25,6 +25,7 @@ from support_agent import Agent, Assurance, Binding, Incoming, customer_principa
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.keys import load_keys
 from support_agent.domain.conversation import Author
+from support_agent.domain.runs import StopReason
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import Transaction
 from support_agent.settings import Settings
@@ -87,7 +88,10 @@ async def cost(times: int, work: Callable[[], Awaitable[object]]) -> Cost:
 
 async def conversation(agent: Agent) -> str:
     """A new conversation with one turn; its id."""
-    return (await agent.take(Incoming(text=QUESTION, binding=CUSTOMER))).conversation_id
+    result = await agent.take(Incoming(text=QUESTION, binding=CUSTOMER))
+    if result.stop_reason is not StopReason.ANSWERED:
+        raise RuntimeError(f"a turn that is measured ended as {result.stop_reason}")
+    return result.conversation_id
 
 
 def committing(database: SqlDatabase, conversation_id: str, *, durable: bool) -> Awaitable[int]:
@@ -104,7 +108,9 @@ def committing(database: SqlDatabase, conversation_id: str, *, durable: bool) ->
 async def measure(url: str) -> dict[str, Cost]:
     """The rows of the table."""
     database = CountingDatabase(url, load_keys(configured=None, database_url=url))
-    settings = Settings(_env_file=None, database={"url": url})
+    # One customer asks more often here than one may in a day.
+    budgets = {"customer_day_requests": 10**9, "customer_day_tokens": 10**12}
+    settings = Settings(_env_file=None, database={"url": url}, budgets=budgets)
     overrides = {"model": ScriptedModel(SCRIPT), "database": database}
     async with open_container(settings, overrides=overrides) as container:
         agent = container.agent()
