@@ -79,7 +79,7 @@ class LedgerGateway:
             row = _recorded(connection, instruction.key)
             return None if row is None else _told(row)
 
-        return await _answered(self._connections.run_read(read, brief=True))
+        return await _answered(self._connections.run_read(read))
 
     async def get(self, provider_refund_id: str, payment: PaymentRef) -> GatewayRefund | None:
         def read(connection: sa.Connection) -> GatewayRefund | None:
@@ -87,7 +87,7 @@ class LedgerGateway:
             row = _BY_ID.first_named(connection, here)
             return None if row is None else _told(row)
 
-        return await _answered(self._connections.run_read(read, brief=True))
+        return await _answered(self._connections.run_read(read))
 
     async def refunds_since(self, since: datetime) -> AsyncIterator[GatewayRefund]:
         after = 0
@@ -116,7 +116,7 @@ class LedgerGateway:
                 livemode=self.livemode,
             )
 
-        return await _answered(self._connections.run_read(read, brief=True))
+        return await _answered(self._connections.run_read(read))
 
     async def aclose(self) -> None:
         """Nothing to close: the connections are the database's."""
