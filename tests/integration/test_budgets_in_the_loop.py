@@ -228,6 +228,7 @@ async def test_a_commit_that_fails_has_counted_nothing(shop_url: str):
 
         counted = await used(shop, Scope.CUSTOMER, "C001")
         assert counted == Usage(requests=1, input_tokens=700, output_tokens=8)
+    await database.aclose()
 
 
 async def test_a_step_takes_no_transaction_for_its_budget(shop_url: str):
@@ -238,6 +239,7 @@ async def test_a_step_takes_no_transaction_for_its_budget(shop_url: str):
         await take(shop, "A100?")
 
         assert database.relaxed - before == 3 + 2  # decisions and observations
+    await database.aclose()
 
 
 async def test_a_large_observation_is_held_before_it_is_sent(shop_url: str):
@@ -397,7 +399,8 @@ class FailsWhenCancelled(SqlDatabase):
             cancelled.wait(PATIENCE_S)
             raise DatabaseUnavailable("gone")
 
-        return super().transact(broken, durable=durable)
+        # On the writer's thread, where a commit can be cancelled while it is under way.
+        return self._writing.run(lambda: self._write(self._engines.relaxed, broken))
 
 
 async def test_what_was_cancelled_and_failed_takes_nothing_off_what_others_used(shop_url: str):
