@@ -35,6 +35,7 @@ EXIT_CODES: Mapping[type[BaseException], ExitCode] = MappingProxyType(
         errors.Conflict: ExitCode.CONFLICT,
         errors.DatabaseUnavailable: ExitCode.UNAVAILABLE,
         errors.OrdersUnavailable: ExitCode.UNAVAILABLE,
+        errors.ChannelUnavailable: ExitCode.UNAVAILABLE,
         errors.ModelError: ExitCode.UNAVAILABLE,
         errors.PaymentError: ExitCode.UNAVAILABLE,
     }

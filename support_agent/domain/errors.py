@@ -33,6 +33,19 @@ class DatabaseUnavailable(SupportAgentError):
     code = "DATABASE_UNAVAILABLE"
 
 
+class NewerState(ConfigurationError):
+    """A run was recorded by a newer version of this program; it is left as it is."""
+
+    code = "NEWER_STATE"
+
+    def __init__(self, run_id: str, *, found: int, known: int) -> None:
+        super().__init__(
+            f"run {run_id!r} was recorded in form {found}, this program reads up to {known}; "
+            "use the version of support-agent that recorded it, or a newer one"
+        )
+        self.run_id = run_id
+
+
 class InvalidInput(SupportAgentError):
     """One field of the input is wrong; the message says which and how to mend it."""
 
@@ -295,6 +308,7 @@ class ConversationBusy(Conflict):
         super().__init__(
             f"conversation {conversation_id!r} is answering another message; wait for it"
         )
+        self.conversation_id = conversation_id
 
 
 class PaymentNotFrozen(Conflict):
@@ -430,6 +444,12 @@ class IdempotencyMismatch(PaymentError):
     """The gateway knows this key with other parameters: our bug, a person must look."""
 
     code = "IDEMPOTENCY_MISMATCH"
+
+
+class ChannelUnavailable(SupportAgentError):
+    """A message to the outside was not, or may not have been, delivered; it is tried again."""
+
+    code = "CHANNEL_UNAVAILABLE"
 
 
 class EventRefused(SupportAgentError):

@@ -15,6 +15,27 @@ class DatabaseSettings(Section):
     busy_seconds: Seconds = 10.0
 
 
+class QueueSettings(Section):
+    """How conversations are taken up: by whom, how soon, and for how long.
+
+    `inline`: by the process that takes the message, and by `worker`, which looks for what is
+    unread. `procrastinate`: by workers that PostgreSQL wakes.
+    """
+
+    kind: Literal["inline", "procrastinate"] = "inline"
+    debounce_seconds: Annotated[float, Field(ge=0, le=60)] = 0.0  # messages this close are one turn
+    concurrency: Annotated[int, Field(ge=1, le=2_000)] = 20  # turns of one worker at once
+    poll_seconds: Seconds = 1.0  # how often a worker looks for what nobody woke it for
+    lease_grace_seconds: Seconds = 30.0  # after a run's deadline, until it is taken over
+    wait_seconds: Seconds = 300.0  # how long who takes a message waits for the turns before it
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 3  # owners of a run before a person has it
+    shutdown_seconds: Seconds = 20.0  # that a stopping worker gives its turns to end
+
+
+class PayoutsSettings(Section):
+    run: Literal["here", "worker"] = "here"  # where refunds are paid, and the gateway's key is
+
+
 class OrdersSettings(Section):
     kind: Literal["sql"] = "sql"
 

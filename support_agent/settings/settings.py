@@ -20,6 +20,8 @@ from support_agent.settings.sections import (
     LogSettings,
     OrdersSettings,
     PaymentsSettings,
+    PayoutsSettings,
+    QueueSettings,
     SecuritySettings,
     ShopSettings,
 )
@@ -44,9 +46,11 @@ class Settings(BaseSettings):
 
     profile: Literal["dev", "demo", "test", "prod"] = "dev"
     database: DatabaseSettings = DatabaseSettings()
+    queue: QueueSettings = QueueSettings()
     model: ModelSettings = ModelSettings()
     orders: OrdersSettings = OrdersSettings()
     payments: PaymentsSettings = PaymentsSettings()
+    payouts: PayoutsSettings = PayoutsSettings()
     clock: ClockSettings = ClockSettings()
     shop: ShopSettings = ShopSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()

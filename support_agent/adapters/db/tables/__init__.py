@@ -3,6 +3,7 @@
 from support_agent.adapters.db.tables import (
     books,
     compactions,
+    memory,
     people,
     requests,
     shop,
@@ -18,6 +19,7 @@ metadata = Table.metadata
 __all__ = [
     "books",
     "compactions",
+    "memory",
     "metadata",
     "people",
     "requests",

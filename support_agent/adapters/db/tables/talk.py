@@ -20,6 +20,8 @@ from support_agent.adapters.db.types import text as text_column  # a column is c
 from support_agent.domain.conversation import Author
 from support_agent.domain.runs import RunStatus, StopReason
 
+UNREAD = "run_id IS NULL AND author = 'customer'"
+
 
 class ConversationRow(Table, table=True):
     """`next_seq` numbers the messages; `epoch` and `lease_until` say whose turn it is."""
@@ -48,7 +50,11 @@ class ConversationRow(Table, table=True):
 
 
 class MessageRow(Table, table=True):
-    """A message; `channel_message_id` is the channel's own, so that one delivered twice is one."""
+    """A message; `channel_message_id` is the channel's own, so that one delivered twice is one.
+
+    A customer's is unread until a run has it. `operator`, `assurance` and `posted_at` (the
+    database's clock) are kept for whoever answers it, maybe another process.
+    """
 
     __tablename__ = "messages"
     __table_args__ = (
@@ -56,6 +62,13 @@ class MessageRow(Table, table=True):
         sa.UniqueConstraint("conversation_id", "channel_message_id"),
         one_of("author", Author),
         sa.CheckConstraint("seq >= 1", name="seq"),
+        sa.Index(
+            "ix_messages_unread",
+            "conversation_id",
+            "seq",
+            sqlite_where=sa.text(UNREAD),
+            postgresql_where=sa.text(UNREAD),
+        ),
     )
 
     conversation_id: str = Field(
@@ -67,10 +80,16 @@ class MessageRow(Table, table=True):
     at: datetime = Field(sa_column=instant())
     run_id: str | None = Field(sa_column=text_column(info=TECHNICAL, nullable=True))
     channel_message_id: str | None = Field(sa_column=text_column(info=TECHNICAL, nullable=True))
+    operator: str | None = Field(sa_column=text_column(info=BOOKS, nullable=True))
+    assurance: int | None = Field(sa_column=sa.Column(sa.Integer, nullable=True))
+    posted_at: float | None = Field(sa_column=real_seconds(nullable=True))
 
 
 class RunRow(Table, table=True):
-    """One turn of the agent; a conversation has at most one that is running."""
+    """One turn of the agent; a conversation has at most one that is running.
+
+    `trigger_seq` is the last message it was started with. `attempts` counts the owners it had.
+    """
 
     __tablename__ = "runs"
     __table_args__ = (
@@ -111,6 +130,7 @@ class RunRow(Table, table=True):
     output_tokens: int = Field(sa_column=counter())
     cost_micros: int = Field(sa_column=counter())
     epoch: int = Field(sa_column=counter())
+    attempts: int = Field(sa_column=counter(default=1))
     answer_seq: int | None = Field(sa_column=sa.Column(sa.BigInteger, nullable=True))
 
 

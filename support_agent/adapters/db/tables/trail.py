@@ -13,6 +13,7 @@ from support_agent.adapters.db.types import (
     counter,
     instant,
     json_column,
+    real_seconds,
     sequence_key,
     text,
 )
@@ -105,6 +106,7 @@ class OutboxRow(Table, table=True):
     created_at: datetime = Field(sa_column=instant())
     delivered_at: datetime | None = Field(sa_column=instant(nullable=True))
     attempts: int = Field(sa_column=counter())
+    retry_at: float | None = Field(sa_column=real_seconds(nullable=True))  # not before it
 
 
 class TaskRow(Table, table=True):
