@@ -184,6 +184,12 @@ def change(url: str, statement: str, *parameters: Any) -> None:
         connection.execute(statement, parameters)
 
 
+async def written(url: str, messages: int) -> None:
+    """Until there are so many messages; nothing else tells who only looks at the file."""
+    while len(rows(url, "SELECT seq FROM messages")) < messages:  # noqa: ASYNC110 - as it says
+        await asyncio.sleep(0.001)
+
+
 def call(tool: str, **arguments: Any) -> dict[str, Any]:
     """A line of a script that calls one tool."""
     return {"tool": tool, "arguments": arguments}

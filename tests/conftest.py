@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from support_agent.testing.stripe_mock import StripeMockMissing, stripe_mock
@@ -24,6 +25,13 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ours = name.startswith("SUPPORT_AGENT_") and not name.startswith("SUPPORT_AGENT_TEST_")
         if ours or name.startswith(("OPENAI_", "ANTHROPIC_")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def plain_logging() -> Iterator[None]:
+    """A command sets logging up for the stderr of its test, which is closed when that is over."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,15 @@ and after each call of the gateway. A dry run counts them.
 """
 
 import fcntl
+import json
 import os
 import pickle
-from collections.abc import AsyncIterator, Awaitable, Callable
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,15 @@ from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.db.dialect import database_now
 from support_agent.adapters.keys import load_keys
 from support_agent.adapters.payments.ledger import LedgerGateway
+from support_agent.agent.turns import Incoming
 from support_agent.domain.errors import SupportAgentError
 from support_agent.domain.refunds import RequestStatus
+from support_agent.ports.model import ModelRequest, ToolResult
 from support_agent.ports.payments import GatewayRefund, RefundInstruction
 from support_agent.testing.gateway import GatewaySimulator
-from tests.heart import ANSWERED, calls, open_shop_with, operator, problems, requests_of
-from tests.kit import TODAY, Shop, settings_for
+from tests.agent_kit import FunctionModel
+from tests.heart import open_shop_with, operator, problems, requests_of
+from tests.kit import TODAY, Shop, binding_of, settings_for
 
 S = RequestStatus
 PAUSE = timedelta(minutes=10)  # longer than anything that was under way may take
@@ -40,7 +46,7 @@ class Fuse:
 
     def burn(self, point: str) -> None:
         if len(self.points) == self._at:
-            os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
         self.points.append(point)
 
 
@@ -158,14 +164,22 @@ Said = dict[str, Any]  # conversation, quote_id, customer
 
 
 async def say_yes(shop: Shop, said: Said) -> None:
-    """The customer says yes, the model files."""
-    await shop.say(
-        "đồng ý",
-        calls("request_refund", quote_id=said["quote_id"]),
-        ANSWERED,
-        customer=said["customer"],
-        conversation=said["conversation"],
+    """The customer says yes, the model files; whoever goes on with that does the same."""
+    shop.model.model, shop.model.base = FunctionModel(partial(files, said["quote_id"])), 0
+    await shop.container.agent().take(
+        Incoming(
+            text="đồng ý",
+            binding=binding_of(said["customer"]),
+            conversation_id=said["conversation"],
+            message_id="yes",
+        )
     )
+
+
+def files(quote_id: str, request: ModelRequest) -> Any:
+    if isinstance(request.turns[-1], ToolResult):
+        return "Vâng."
+    return [("request_refund", json.dumps({"quote_id": quote_id}))]
 
 
 async def approve(shop: Shop, _: Said) -> None:
@@ -201,9 +215,20 @@ STORIES: dict[str, tuple[Step, ...]] = {
 
 @asynccontextmanager
 async def opened(
-    url: str, *, gateway: str | None, fuse: Fuse, later: timedelta, broken: bool = False
+    url: str,
+    *,
+    gateway: str | None,
+    fuse: Fuse,
+    later: timedelta,
+    broken: bool = False,
+    now: datetime | None = None,
+    parts: Mapping[str, Any] | None = None,
+    **sections: Any,
 ) -> AsyncIterator[Shop]:
-    """The shop with parts that burn a fuse, its gateway in the database or kept in a file."""
+    """The shop with parts that burn a fuse, its gateway in the database or kept in a file.
+
+    `now` is business time; without one it goes with the other clocks.
+    """
     settings = settings_for(url)
     keys = load_keys(configured=settings.security.keys, database_url=url)
     database = MortalDatabase(url, keys, now=lambda c: database_now(c) + later)
@@ -214,9 +239,12 @@ async def opened(
         "database": database,
         "gateway": mortal,
         "wall_clock": lambda: datetime.now(UTC) + later,
+        **(parts or {}),
     }
     try:
-        async with open_shop_with(url, now=TODAY + later, overrides=overrides) as shop:
+        async with open_shop_with(
+            url, now=now or TODAY + later, overrides=overrides, **sections
+        ) as shop:
             yield shop
     finally:
         await database.aclose()

@@ -48,6 +48,8 @@ def settings_for(url: str, **sections: Any) -> Settings:
     """Settings of a test: asserted proof, nothing from the environment or a file."""
     sections.setdefault("approvals", {"proof": "asserted"})
     sections.setdefault("security", {"keys": KEYS})
+    # A test in which somebody never answers should not take minutes.
+    sections["queue"] = {"wait_seconds": 10.0, **sections.get("queue", {})}
     return Settings(_env_file=None, database={"url": url}, **sections)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from support_agent.adapters.db.migrations import upgrade
@@ -18,6 +19,7 @@ class Places:
         self.folder = folder
         self._server = server
         self._made: list[str] = []
+        self._numbers = count()
 
     def empty(self) -> str:
         """The address of a database without tables."""
@@ -47,7 +49,7 @@ class Places:
         if self._server is not None:
             url = fresh_database(self._server, template=template)
         else:
-            path = self.folder / f"{len(list(self.folder.iterdir()))}.db"
+            path = self.folder / f"{next(self._numbers)}.db"
             url = f"sqlite:///{path}"
             if template is not None:
                 shutil.copy(template.removeprefix("sqlite:///"), path)

@@ -1,7 +1,8 @@
 """Processes of their own for tests of races and crashes: imported once, forked, started together.
 
 `python -m tests.workers` is the server that forks. It reads one JSON list of jobs a line and answers
-with one JSON list of what they answered; a job that died answered null.
+with one JSON list of what they answered; a job that died answered null. A job that is no list is
+done by the server itself: what it compiled and cached in doing it, its forks need not do again.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ from support_agent.services.usage import UsageMeter
 from tests.agent_kit import take
 from tests.crashes import KeptGateway, play, recover
 from tests.heart import ANSWERED, asker, calls, error_of, open_shop_with, operator
+from tests.killed_turns import play_turns, recover_turns, work_turn
 from tests.kit import KEYS, TODAY, Shop
 
 Job = dict[str, Any]
@@ -170,6 +172,11 @@ WORK = {
 }
 
 
+STORIES: dict[str, Callable[..., Any]] = {
+    work.__name__: work for work in (play, recover, play_turns, work_turn)
+}
+
+
 async def in_shop(start: Callable[[], None], do: str, url: str, **job: Any) -> str:
     """Open the shop, wait for the others, then work: its answer, or the code of its refusal."""
     now = datetime.fromisoformat(job.pop("now", TODAY.isoformat()))
@@ -200,12 +207,12 @@ def done(start: Callable[[], None], job: Job) -> Any:
     match job.pop("do"):
         case "command":
             return on_terminal(start, **job)
-        case "play":
+        case "recover_turns":
             start()
-            return asyncio.run(play(**job))
-        case "recover":
+            return [asyncio.run(recover_turns(**one)) for one in job["each"]]
+        case do if do in STORIES:
             start()
-            return asyncio.run(recover(**job))
+            return asyncio.run(STORIES[do](**job))
         case do:
             return asyncio.run(in_shop(start, do, **job))
 
@@ -219,7 +226,6 @@ class _Fork:
         self.told = b""
         self.pid = os.fork()
         if self.pid == 0:
-            os.dup2(2, 1)  # what it logs is no answer of the server's
             os.close(starter)
             self._work(job, gate, readying, answering)
         os.close(readying)
@@ -230,10 +236,7 @@ class _Fork:
             os.close(readying)
             os.read(gate, 1)  # ends when the last holder of the other end lets go
 
-        try:
-            answer = json.dumps(done(start, job))
-        except BaseException:  # noqa: BLE001 - told to the test, which fails with it
-            answer = json.dumps(FAILED + traceback.format_exc())
+        answer = json.dumps(answered(start, job))
         with contextlib.suppress(OSError):
             os.write(answering, answer.encode())
         os._exit(0)
@@ -275,7 +278,17 @@ def _wait(reads: dict[int, Callable[[], bool]], give_up: float) -> None:
 
 def main() -> None:
     for line in sys.stdin:
-        print(json.dumps(together(json.loads(line))), flush=True)  # noqa: T201 - the protocol
+        asked = json.loads(line)
+        answer = together(asked) if isinstance(asked, list) else answered(lambda: None, asked)
+        print(json.dumps(answer), file=ANSWERS, flush=True)
+
+
+def answered(start: Callable[[], None], job: Job) -> Any:
+    """What a job answers; of one that failed in a way no user would see, how."""
+    try:
+        return done(start, job)
+    except BaseException:  # noqa: BLE001 - told to the test, which fails with it
+        return FAILED + traceback.format_exc()
 
 
 @functools.cache
@@ -301,16 +314,30 @@ def run_together(jobs: Sequence[Job]) -> list[Any]:
 
     None for one that died. One that failed in a way no user would see fails the test.
     """
+    answers: list[Any] = _asked(list(jobs))
+    return answers
+
+
+def run_once(job: Job) -> Any:
+    """What a job answered that is to be done before those like it, and does not die."""
+    return _asked(job)
+
+
+def _asked(what: Job | list[Job]) -> Any:
     server = _server()
     assert isinstance(server.stdin, io.TextIOWrapper)
     assert isinstance(server.stdout, io.TextIOWrapper)
-    server.stdin.write(json.dumps(list(jobs)) + "\n")
+    server.stdin.write(json.dumps(what) + "\n")
     server.stdin.flush()
     answers = json.loads(server.stdout.readline())
-    failures = [a for a in answers if isinstance(a, str) and a.startswith(FAILED)]
+    told = answers if isinstance(answers, list) else [answers]
+    failures = [a for a in told if isinstance(a, str) and a.startswith(FAILED)]
     assert not failures, "\n".join(failures)
     return answers
 
 
 if __name__ == "__main__":
-    main()
+    # Whatever is logged in here, or in a fork, is no answer.
+    with os.fdopen(os.dup(1), "w") as ANSWERS:
+        os.dup2(2, 1)
+        main()

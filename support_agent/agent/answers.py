@@ -7,6 +7,7 @@ from datetime import datetime, tzinfo
 
 from support_agent.agent.claims import needs_note
 from support_agent.agent.metering import account_of
+from support_agent.agent.results import spoken_of
 from support_agent.agent.state import LoopEnd, RunState
 from support_agent.domain.budget_wording import budget_sentence
 from support_agent.domain.groups import grouped
@@ -25,7 +26,6 @@ from support_agent.ports.storage import Transaction
 from support_agent.services.consent import awaits_answer
 from support_agent.services.destinations import accounts_of
 from support_agent.services.quotes import offer_shown
-from support_agent.services.refunds import group_of
 from support_agent.services.usage_tasks import tell_of_limit
 
 # What the model says may not push what code says off the customer's screen.
@@ -58,7 +58,7 @@ class Answers:
         language = state.conversation.language
         answered = end.reason in {StopReason.ANSWERED, StopReason.ASKED_CUSTOMER}
         quotes = self._quotes_to_show(tx, state) if answered else ()
-        requests = _spoken_of(tx, state)
+        requests = spoken_of(tx, state.request_ids)
         said = self._said(end.text or "", language)
         parts = [said or self._stopped(tx, state, end)]
         if said and needs_note(said, state.turns, stands_alone=not (quotes or requests)):
@@ -70,6 +70,22 @@ class Answers:
             quotes=quotes,
             requests=requests,
         )
+
+    def silence(self, tx: Transaction, state: RunState) -> Answer:
+        """What is said where a person has the conversation: only what was done with money."""
+        requests = spoken_of(tx, state.request_ids)
+        said = self._money_sentences(tx, (), requests, state.conversation.language)
+        return Answer(
+            text="\n\n".join(said), reason=StopReason.HANDED_OFF, quotes=(), requests=requests
+        )
+
+    def regret(
+        self, tx: Transaction, reason: StopReason, request_ids: list[str], language: Language
+    ) -> str:
+        """What is said when a turn broke off: why, and what it had done with money before."""
+        requests = spoken_of(tx, request_ids)
+        done = self._money_sentences(tx, (), requests, language)
+        return "\n\n".join((stop_sentence(reason, language), *done))
 
     def _said(self, text: str, language: Language) -> str:
         """The model's words without links that somebody else may have put into its mouth."""
@@ -132,10 +148,3 @@ class Answers:
 
 def _waits(tx: Transaction, quote: Quote, now: datetime) -> bool:
     return bool(quote.shown_seq) and now <= quote.expires_at and awaits_answer(tx, quote)
-
-
-def _spoken_of(tx: Transaction, state: RunState) -> tuple[RefundRequest, ...]:
-    """The requests the run's tools spoke of, as they stand now, with those that belong to them."""
-    found = [tx.requests.get(request_id) for request_id in dict.fromkeys(state.request_ids)]
-    groups = {r.group_id: group_of(tx, r) for r in found if r is not None}
-    return tuple(request for group in groups.values() for request in group)

@@ -94,6 +94,14 @@ class Budget:
             return StopReason.COST_BUDGET
         return None
 
+    def standing(self) -> StopReason | None:
+        """Why the step that was broken off may run no further call, if so."""
+        if self.consecutive_errors >= self.limits.max_consecutive_errors:
+            return StopReason.REPEATED_ERRORS
+        if any(times >= self.limits.max_identical_calls for times in self.calls.values()):
+            return StopReason.NO_PROGRESS
+        return None
+
     def note_result(self, *, ok: bool) -> StopReason | None:
         """Count an observation; errors in a row stop the run."""
         self.consecutive_errors = 0 if ok else self.consecutive_errors + 1

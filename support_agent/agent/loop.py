@@ -1,6 +1,7 @@
 """The loop: think, act, observe, until there is an answer or a reason to stop."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import assert_never
 
 import structlog
@@ -75,7 +76,10 @@ class AgentLoop:
         self._metering.end(tx, state)
 
     async def run(self, state: RunState) -> LoopEnd:
-        """Go on until the run ends. A stopped run can be continued from what is stored."""
+        """Go on until the run ends. One that broke off is continued from what is stored."""
+        end = await self._finish_step(state)
+        if end is not None:
+            return end
         while True:
             stop = state.budget.spent()
             if stop is not None:
@@ -192,6 +196,24 @@ class AgentLoop:
         with state.counted_unless_it_fails():
             await self._database.transact(commit, durable=False)
 
+    async def _finish_step(self, state: RunState) -> LoopEnd | None:
+        """The decision a run that goes on was left with: it is paid for, and done in part."""
+        step, state.left_open = state.left_open, None
+        if step is None or not isinstance(step.decision, CallTools):
+            return None if step is None else await self._follow(state, step.decision)
+        answered = [call for call in step.calls if call.observation is not None]
+        for recorded in answered:
+            await self._tools.follow_up_again(
+                recorded,
+                self._context(state, recorded.call),
+                timeout_s=state.budget.tool_timeout(),
+            )
+        stop = StopReason.HANDED_OFF if state.handed_off else None
+        if len(answered) < len(step.calls):
+            stop = stop or state.budget.standing()
+            stop = await self._run_calls(state, step.decision.calls, first=len(answered), stop=stop)
+        return None if stop is None else LoopEnd(reason=stop)
+
     async def _follow(self, state: RunState, decision: Decision) -> LoopEnd | None:
         match decision:
             case FinalAnswer(text=text):
@@ -213,8 +235,18 @@ class AgentLoop:
                 provider_state=decision.provider_state,
             )
         )
-        stop: StopReason | None = None
-        for index, call in enumerate(decision.calls):
+        return await self._run_calls(state, decision.calls, first=0, stop=None)
+
+    async def _run_calls(
+        self,
+        state: RunState,
+        calls: Sequence[ToolCall],
+        *,
+        first: int,
+        stop: StopReason | None,
+    ) -> StopReason | None:
+        """From the first that is not answered; after a stop they are answered and not run."""
+        for index, call in enumerate(calls[first:], start=first):
             repeated = state.budget.note_call(call)
             stop = stop or repeated or state.budget.no_more_calls()
             observation = await self._answer(state, call, index, stop)
@@ -226,24 +258,15 @@ class AgentLoop:
     async def _answer(
         self, state: RunState, call: ToolCall, index: int, stop: StopReason | None
     ) -> Observation:
+        context = self._context(state, call)
         if stop is not None:
             why = f"the run stopped: {stop}"
-            return await self._tools.skip(call, NOT_EXECUTED, why, epoch=state.run.epoch)
+            return await self._tools.skip(call, NOT_EXECUTED, why, context)
         most = state.budget.limits.max_calls_per_step
         if index >= most:
-            return await self._tools.skip(
-                call,
-                TOO_MANY_CALLS,
-                f"at most {most} calls at once; ask again for this one",
-                epoch=state.run.epoch,
-            )
+            why = f"at most {most} calls at once; ask again for this one"
+            return await self._tools.skip(call, TOO_MANY_CALLS, why, context)
         state.budget.tool_calls += 1
-        context = CallContext(
-            asker=state.asker,
-            call_id=call.id,
-            epoch=state.run.epoch,
-            language=state.conversation.language,
-        )
         ran = await self._tools.run(
             call,
             context,
@@ -255,6 +278,14 @@ class AgentLoop:
         if ran.hands_off:
             state.handed_off = True
         return ran.observation
+
+    def _context(self, state: RunState, call: ToolCall) -> CallContext:
+        return CallContext(
+            asker=state.asker,
+            call_id=call.id,
+            epoch=state.run.epoch,
+            language=state.conversation.language,
+        )
 
     def _after(self, state: RunState, observation: Observation) -> StopReason | None:
         if state.handed_off:

@@ -6,7 +6,6 @@ from support_agent.agent.cuts import Cut
 from support_agent.agent.digests import Digests, run_of
 from support_agent.agent.history import History
 from support_agent.agent.weights import turn_tokens
-from support_agent.domain.conversation import Author
 from support_agent.ports.model import AssistantCalls, Recap, ToolResult, Turn
 from support_agent.ports.storage import Compaction
 
@@ -29,8 +28,18 @@ class Shown:
 
     @property
     def starts(self) -> list[int]:
-        """Where the messages of the customer stand."""
-        return [p.index for p in self.history.places if p.author is Author.CUSTOMER]
+        """Where the view may begin: at the first of the messages that a run read.
+
+        Not where one of them was written before something of ours that stands above it: what is
+        read again of a conversation is read by `seq`.
+        """
+        found: list[int] = []
+        newest = 0
+        for place in self.history.places:
+            if place.starts_run and place.seq > newest:
+                found.append(place.index)
+            newest = max(newest, place.seq)
+        return found
 
     def grow(self, turns: list[Turn]) -> None:
         """Take in what was appended to the run's turns."""

@@ -9,7 +9,7 @@ from support_agent.agent.budget import Budget
 from support_agent.agent.shown import Shown
 from support_agent.domain.conversation import Conversation
 from support_agent.domain.people import Asker
-from support_agent.domain.runs import Run, StopReason, Usage
+from support_agent.domain.runs import Run, RunStep, StopReason, Usage
 from support_agent.domain.usage import Hold, OverBudget
 from support_agent.ports.model import Turn
 
@@ -26,6 +26,8 @@ class RunState:
     step: int = 0  # committed decisions
     call_index: int = 0  # model calls of the conversation before the next one
     handed_off: bool = False
+    silent: bool = False  # a person had the conversation when it began: nothing is said
+    left_open: RunStep | None = None  # the last decision of a run that goes on, to be finished
     quote_ids: list[str] = field(default_factory=list)
     request_ids: list[str] = field(default_factory=list)
     hold: Hold | None = None  # counted ahead for the next model call

@@ -4,19 +4,20 @@ import asyncio
 import difflib
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
-from pydantic import ValidationError
 
+from support_agent.agent.arguments import LONGEST_NAME, parse_arguments, schema_of
 from support_agent.domain.conversation import Assurance
 from support_agent.domain.errors import (
     AlreadyDecided,
     ConfigurationError,
+    ConversationBusy,
     DatabaseUnavailable,
-    InvalidArguments,
     NotFound,
     OrderNotFound,
     Refused,
@@ -24,11 +25,10 @@ from support_agent.domain.errors import (
     UnknownTool,
 )
 from support_agent.domain.reasons import Language, Reason
-from support_agent.domain.runs import Observation, ToolCall
+from support_agent.domain.runs import Observation, RecordedCall, ToolCall
 from support_agent.ports.model import ToolSpec
-from support_agent.ports.storage import Database, Transaction
+from support_agent.ports.storage import Database, Rehearsal, Transaction
 from support_agent.ports.tool import (
-    Arguments,
     CallContext,
     Effect,
     ReadTool,
@@ -40,9 +40,6 @@ from support_agent.services.unknown_orders import UnknownOrders
 
 P = TypeVar("P")
 log = structlog.get_logger(__name__)
-LONGEST_ARGUMENTS = 20_000  # characters; no tool of a shop needs more
-LONGEST_NAME = 64  # of what the model calls a tool or a field, when it is told so
-MOST_FIELDS = 10  # that one error names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +48,14 @@ class Ran:
 
     observation: Observation
     hands_off: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """What a call would come to; `apply` does a writing one's part again, in another rehearsal."""
+
+    observation: Observation
+    apply: Callable[[Transaction], ToolOutput] | None = None
 
 
 class ToolRunner:
@@ -101,24 +106,48 @@ class ToolRunner:
     ) -> Ran:
         """Execute a call and commit what it came to.
 
-        Whatever goes wrong ends in an observation that starts with ERROR; only a storage fault,
-        without which nothing can be committed, is raised.
+        Whatever goes wrong ends in an observation that starts with ERROR; only a storage fault is
+        raised, also one that is over already: the call stays open, and whoever goes on runs it.
         """
-        result: Any  # of a reading tool its observation, of a writing one what `apply` takes
         try:
-            tool = self._find(call.name, assurance)
-            arguments = parse_arguments(tool.arguments, call.arguments)
-            timeout_s = min(timeout_s, tool.timeout_s or timeout_s)
-            async with asyncio.timeout(timeout_s):
-                if isinstance(tool, ReadTool):
-                    result = observed(await tool.run(arguments, context))
-                else:
-                    result = await tool.prepare(arguments, context)
+            tool, result = await self._begin(call, context, assurance, timeout_s)
         except Exception as error:  # noqa: BLE001 - the loop must survive any tool
             return await self._refuse(call, error, context)
         if isinstance(tool, ReadTool):
-            return await self._record(call, Ran(observation=result), epoch=context.epoch)
+            return await self._record(call, Ran(observation=result), context)
+        timeout_s = min(timeout_s, tool.timeout_s or timeout_s)
         return await self._write(tool, call, result, context, timeout_s)
+
+    async def rehearse(
+        self,
+        call: ToolCall,
+        context: CallContext,
+        *,
+        assurance: Assurance,
+        timeout_s: float,
+        rehearsal: Rehearsal,
+    ) -> Rehearsed:
+        """What a call would come to: nothing is recorded, and nothing follows it."""
+        try:
+            tool, result = await self._begin(call, context, assurance, timeout_s)
+            if isinstance(tool, ReadTool):
+                return Rehearsed(observation=result)
+            apply = partial(tool.apply, prepared=result, context=context)
+            output = await rehearsal.transact(apply)
+        except Exception as error:  # noqa: BLE001 - as above
+            return Rehearsed(observation=refused(error, context.language))
+        return Rehearsed(observation=observed(output), apply=apply)
+
+    async def _begin(
+        self, call: ToolCall, context: CallContext, assurance: Assurance, timeout_s: float
+    ) -> tuple[ReadTool[Any] | WriteTool[Any, Any], Any]:
+        """The tool with its observation if it only reads, else with what its `apply` takes."""
+        tool = self._find(call.name, assurance)
+        arguments = parse_arguments(tool.arguments, call.arguments)
+        async with asyncio.timeout(min(timeout_s, tool.timeout_s or timeout_s)):
+            if isinstance(tool, ReadTool):
+                return tool, observed(await tool.run(arguments, context))
+            return tool, await tool.prepare(arguments, context)
 
     def _find(self, name: str, assurance: Assurance) -> ReadTool[Any] | WriteTool[Any, Any]:
         tool = self._tools.get(name)
@@ -143,7 +172,7 @@ class ToolRunner:
         def apply(tx: Transaction) -> ToolOutput:
             output = tool.apply(tx, prepared, context)
             if not tx.runs.answer(call, observed(output), epoch=context.epoch):
-                raise AlreadyAnswered(call.id)
+                raise AlreadyAnswered(context.asker.conversation_id)
             return output
 
         try:
@@ -169,121 +198,71 @@ class ToolRunner:
             # The effect is committed; `tick` goes on with what could not be done now.
             log.exception("tool.follow_up_failed", tool=tool.name, call_id=context.call_id)
 
+    async def follow_up_again(
+        self, recorded: RecordedCall, context: CallContext, *, timeout_s: float
+    ) -> None:
+        """What follows a commit whose process may have died before it: it finds out what is left.
+
+        Of a tool that changed something; a refusal changed nothing.
+        """
+        seen, tool = recorded.observation, self._tools.get(recorded.call.name)
+        if seen is None or not seen.ok or not isinstance(tool, WriteTool):
+            return
+        output = ToolOutput(
+            content=json.loads(seen.content), quote_ids=seen.quote_ids, request_ids=seen.request_ids
+        )
+        timeout_s = min(timeout_s, tool.timeout_s or timeout_s)
+        await self._follow_up(tool, output, context, timeout_s)
+
     async def _refuse(self, call: ToolCall, error: Exception, context: CallContext) -> Ran:
-        """Commit a refusal, and with it what follows from an order too many that was not found."""
+        """Commit a refusal, and with it what follows from an order too many that was not found.
+
+        Raises:
+            DatabaseUnavailable: that was the error. It says nothing of what was asked for.
+        """
+        away = _storage_fault(error)
+        if away is not None:
+            raise away
         observation = refused(error, context.language)
         if not isinstance(error, OrderNotFound):
-            return await self._record(call, Ran(observation=observation), epoch=context.epoch)
+            return await self._record(call, Ran(observation=observation), context)
 
         def apply(tx: Transaction) -> bool:
             # The conversation's row before the run's, as everywhere.
             called = self._unknown_orders.called_a_person(tx, context.asker, call.arguments)
             if not tx.runs.answer(call, observation, epoch=context.epoch):
-                raise AlreadyAnswered(call.id)
+                raise AlreadyAnswered(context.asker.conversation_id)
             return called
 
         called = await self._database.transact(apply)
         return Ran(observation=observation, hands_off=called)
 
-    async def _record(self, call: ToolCall, ran: Ran, *, epoch: int) -> Ran:
+    async def _record(self, call: ToolCall, ran: Ran, context: CallContext) -> Ran:
         answered = await self._database.transact(
-            lambda tx: tx.runs.answer(call, ran.observation, epoch=epoch), durable=False
+            lambda tx: tx.runs.answer(call, ran.observation, epoch=context.epoch), durable=False
         )
         if not answered:
-            raise AlreadyAnswered(call.id)
+            raise AlreadyAnswered(context.asker.conversation_id)
         return ran
 
-    async def skip(self, call: ToolCall, code: str, why: str, *, epoch: int) -> Observation:
+    async def skip(self, call: ToolCall, code: str, why: str, context: CallContext) -> Observation:
         """Answer a call that is not executed."""
         observation = Observation(ok=False, content=f"ERROR {code}: {why}", error_code=code)
-        await self._record(call, Ran(observation=observation), epoch=epoch)
+        await self._record(call, Ran(observation=observation), context)
         return observation
 
 
-class AlreadyAnswered(SupportAgentError):
+def _storage_fault(error: Exception) -> DatabaseUnavailable | None:
+    """Also behind what an adapter made of it, such as orders that are in our database."""
+    return next(
+        (one for one in (error, error.__cause__) if isinstance(one, DatabaseUnavailable)), None
+    )
+
+
+class AlreadyAnswered(ConversationBusy):
     """Another owner answered this call or took the run over; what this one did was undone."""
 
     code = "ALREADY_ANSWERED"
-
-
-def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
-    """The JSON schema a model sees, without pydantic's titles.
-
-    Definitions stand where they are used: many servers look for them elsewhere, or not at all.
-    """
-    schema = arguments.model_json_schema()
-    definitions = schema.pop("$defs", {})
-    told: dict[str, Any] = _told(schema, definitions, frozenset())
-    return told
-
-
-def _told(schema: Any, definitions: Mapping[str, Any], above: frozenset[str]) -> Any:  # noqa: ANN401 - any part of a schema
-    if isinstance(schema, list):
-        return [_told(part, definitions, above) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    if name in above:
-        raise ConfigurationError(f"the arguments of a tool hold themselves: {name!r}")
-    if name in definitions:
-        beside = {key: value for key, value in schema.items() if key != "$ref"}
-        return _told({**definitions[name], **beside}, definitions, above | {name})
-    return {
-        key: _told(value, definitions, above)
-        for key, value in schema.items()
-        if key != "title" or not isinstance(value, str)
-    }
-
-
-def parse_arguments(model: type[Arguments], text: str) -> Arguments:
-    """Arguments from the model's text: strict, no unknown field, nothing guessed.
-
-    An empty text is `{}`. A JSON object inside a JSON string is unwrapped once.
-
-    Raises:
-        InvalidArguments: names each field that does not fit.
-    """
-    value = _json(text) if text.strip() else {}
-    if isinstance(value, str):
-        value = _json(value)
-    if not isinstance(value, dict):
-        kind = type(value).__name__
-        raise InvalidArguments({"arguments": f"must be a JSON object, not {kind}"})
-    try:
-        # From JSON text: strict mode takes a tuple or an enum from JSON but not from Python.
-        return model.model_validate_json(json.dumps(value))
-    except ValidationError as error:
-        raise InvalidArguments(_fields_of(error)) from error
-
-
-def _json(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    if len(text) > LONGEST_ARGUMENTS:
-        raise InvalidArguments({"arguments": f"longer than {LONGEST_ARGUMENTS} characters"})
-    try:
-        return json.loads(text, object_pairs_hook=_each_once)
-    except (ValueError, RecursionError) as error:
-        raise InvalidArguments({"arguments": f"not valid JSON ({error})"}) from error
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of a key that stands in it twice nobody knows which value is meant."""
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidArguments({twice[:LONGEST_NAME]: "is given more than once"})
-    return fields
-
-
-def _fields_of(error: ValidationError) -> dict[str, str]:
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    fields = {
-        ".".join(str(part)[:LONGEST_NAME] for part in problem["loc"]) or "arguments": problem["msg"]
-        for problem in problems[:MOST_FIELDS]
-    }
-    if len(problems) > MOST_FIELDS:
-        fields["and"] = f"{len(problems) - MOST_FIELDS} more"
-    return fields
 
 
 def observed(output: ToolOutput) -> Observation:

@@ -121,7 +121,8 @@ class Views:
         if planned is not None:
             sums_up = planned.first != shown.cut.first
             made = await self._recaps.made(state, planned)
-            recap = recap_of(made) if sums_up else shown.recap
+            known = state.conversation.known
+            recap = recap_of(made, known) if sums_up else shown.recap
             shown.lay(state.turns, planned, recap=recap)
             shown.stored, shown.is_due = made, True
             if sums_up and made.made_by is MadeBy.MODEL:  # it was paid for

@@ -20,10 +20,12 @@ TURN_TOKENS = 8  # role, ids and brackets around a turn
 def turn_tokens(turn: Turn) -> int:
     """Of one turn, with what stands around it."""
     match turn:
-        case CustomerTurn(text=text) | AssistantTurn(text=text) | Correction(text=text):
+        case AssistantTurn(text=text) | Correction(text=text):
             words = text
-        case Recap(facts=facts, summary=summary):
-            words = facts + summary
+        case CustomerTurn(text=text, note=note):
+            words = text + note
+        case Recap(facts=facts, summary=summary, note=note):
+            words = facts + summary + note
         case ToolResult(content=words):
             pass
         case AssistantCalls(calls=calls, thought=thought, provider_state=state):

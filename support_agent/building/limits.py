@@ -1,7 +1,10 @@
 """Limits, budgets and terms as the services and the loop take them."""
 
+from datetime import timedelta
+
 from support_agent.agent.budget import RunLimits
 from support_agent.domain.usage import Allowance, Allowances, Measure, Scope
+from support_agent.services.retention import KeptFor
 from support_agent.services.terms import RefundTerms
 from support_agent.settings import Settings
 
@@ -35,6 +38,21 @@ def usage_allowances(settings: Settings) -> Allowances:
         Scope.CHANNEL: allowance("channel_day"),
         Scope.INSTALLATION: allowance("installation_day"),
     }
+
+
+def kept_for(settings: Settings) -> KeptFor:
+    """How long each class is kept; no days are for good."""
+    kept = settings.retention
+
+    def days(many: int) -> timedelta | None:
+        return timedelta(days=many) if many else None
+
+    return KeptFor(
+        conversations=days(kept.conversation_days),
+        deliveries=days(kept.delivery_days),
+        provider_events=days(kept.provider_event_days),
+        usage=days(kept.usage_days),
+    )
 
 
 def refund_terms(settings: Settings) -> RefundTerms:

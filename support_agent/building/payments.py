@@ -1,9 +1,39 @@
 """The gateway that settings name, and what checks its events."""
 
+from functools import partial
+
+from support_agent.adapters.payments.refusing import RefusingGateway
 from support_agent.adapters.payments.stripe import StripeGateway
 from support_agent.adapters.payments.stripe_events import StripeEvents
 from support_agent.domain.errors import ConfigurationError
+from support_agent.ports.payments import PaymentGateway
 from support_agent.settings import Settings
+
+KEY = "SUPPORT_AGENT_PAYMENTS__STRIPE_KEY"
+
+
+def has_gateway(settings: Settings) -> bool:
+    """Whether this process can reach the gateway that settings name, as payouts must."""
+    return settings.payments.kind != "stripe" or settings.payments.stripe_key is not None
+
+
+def stripe_or_none(settings: Settings) -> PaymentGateway:
+    """Stripe, or what stands in its place where PAYOUTS__RUN=worker leaves payouts to a worker.
+
+    Asked all the same it is no refusal of the gateway's, which would pause payouts everywhere.
+
+    Raises:
+        ConfigurationError: as `stripe_gateway`.
+    """
+    if has_gateway(settings) or settings.payouts.run == "here":
+        return stripe_gateway(settings)
+    return RefusingGateway(
+        name="stripe",
+        livemode=settings.profile == "prod",
+        books_only=False,
+        why="is not set here (PAYOUTS__RUN=worker); run this where the worker that pays runs",
+        error=partial(ConfigurationError, setting=KEY),
+    )
 
 
 def stripe_gateway(settings: Settings) -> StripeGateway:
@@ -17,13 +47,24 @@ def stripe_gateway(settings: Settings) -> StripeGateway:
         raise ConfigurationError(
             "is needed when PAYMENTS__KIND=stripe; a restricted key (rk_...) that may read the "
             "account, charges, payment intents and disputes and write refunds is enough",
-            setting="SUPPORT_AGENT_PAYMENTS__STRIPE_KEY",
+            setting=KEY,
         )
     return StripeGateway(
         key=payments.stripe_key.get_secret_value(),
         account=_stripe_account(settings),
         timeout_s=payments.timeout_seconds,
         url=payments.stripe_url,
+    )
+
+
+def no_gateway(settings: Settings, *, why: str) -> RefusingGateway:
+    """In place of the gateway that settings name; needs none of its keys."""
+    payments = settings.payments
+    return RefusingGateway(
+        name=payments.kind,
+        livemode=payments.moves_real_money,
+        books_only=payments.kind == "ledger" and payments.ledger_is_books_only,
+        why=why,
     )
 
 

@@ -10,12 +10,16 @@ from support_agent.cli import (
     approvals,
     approvers,
     audit,
+    backups,
     conversations,
     db,
     destinations,
+    memory,
     policies,
     policy_check,
+    privacy,
     refunds,
+    replays,
     runs,
     staff,
     switches,
@@ -28,6 +32,7 @@ from support_agent.cli.doctor import doctor
 from support_agent.cli.edge import CommandLine
 from support_agent.cli.options import examples
 from support_agent.cli.tick import tick
+from support_agent.cli.worker import worker
 
 app = typer.Typer(
     name="support-agent",
@@ -57,6 +62,8 @@ app.command(
 # Without a name of their own: their commands are those of the group.
 refunds.app.add_typer(staff.app)
 policies.app.add_typer(policy_check.app)
+runs.app.add_typer(replays.app)
+db.app.add_typer(backups.app)
 for group in (
     approvals.app,
     approvers.app,
@@ -67,14 +74,17 @@ for group in (
     usage.app,
     policies.app,
     destinations.app,
+    memory.app,
+    privacy.app,
     switches.payouts,
     switches.auto_approval,
     audit.app,
     db.app,
 ):
     app.add_typer(group)
-app.command(epilog=examples("doctor", "doctor --json"))(doctor)
+app.command(epilog=examples("doctor", "doctor --deep --json"))(doctor)
 app.command(epilog=examples("tick", "tick --json"))(tick)
+app.command(epilog=examples("worker", "worker --without-payouts"))(worker)
 
 
 def start() -> None:

@@ -23,18 +23,32 @@ if TYPE_CHECKING:
     from support_agent.container import Container
 
 
+MessageId = Annotated[
+    str | None,
+    typer.Option(
+        "--message-id",
+        help="Its id where it comes from: the same one again gets the answer that it got.",
+        metavar="ID",
+    ),
+]
+
+
 def ask(
     text: Annotated[str, typer.Argument(help="What the customer writes.", metavar="TEXT")],
     *,
     customer: Customer,
     conversation: Conversation = None,
     operator: Operator = None,
+    message_id: MessageId = None,
     trace: Trace = False,
     as_json: Json = False,
 ) -> None:
     """Send one message for a customer and print the answer.
 
-    Exit code 3 when a limit stopped the run, 6 when the model did not answer.
+    The turns before it in its conversation come first; the message is kept whatever happens then.
+
+    Exit code 3 when a limit stopped the run, 5 when the turns before it took too long, 6 when the
+    model did not answer.
     """
 
     async def work(container: "Container") -> "tuple[TurnResult, Tools]":
@@ -45,6 +59,7 @@ def ask(
             binding=binding_of(customer),
             conversation_id=conversation,
             operator=operator_or_user(operator),
+            message_id=message_id,
         )
         return await container.agent().take(incoming), container.tool_runner()
 

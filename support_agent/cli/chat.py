@@ -3,12 +3,14 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import typer
 
 from support_agent.cli.edge import tell_error
 from support_agent.cli.exits import ExitCode, code_of, code_of_run
+from support_agent.cli.meanwhile import Meanwhile
 from support_agent.cli.options import (
     Conversation,
     Customer,
@@ -20,7 +22,11 @@ from support_agent.cli.options import (
 from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import Opened, ready
 from support_agent.cli.turn import binding_of, print_turn, turn_object
-from support_agent.domain.errors import ConfigurationError, SupportAgentError
+from support_agent.domain.errors import (
+    ConfigurationError,
+    DatabaseUnavailable,
+    SupportAgentError,
+)
 
 if TYPE_CHECKING:
     from support_agent.agent.turns import TurnResult
@@ -38,6 +44,9 @@ def chat(
     as_json: Json = False,
 ) -> None:
     """Talk as a customer until Ctrl-D or Ctrl-C; the conversation can be gone on with later.
+
+    What the shop writes meanwhile (a refund was decided, a person answers) is shown before the next
+    prompt.
 
     Without a terminal each line of the input is one message. With --json one object is printed at
     the end.
@@ -58,7 +67,8 @@ def chat(
             opened.close()
     if as_json:
         turns = [turn_object(result) for result in talk.results]
-        print_json({"conversation_id": talk.conversation_id, "turns": turns})
+        about = {"conversation_id": talk.conversation_id, "turns": turns}
+        print_json(about | {"meanwhile": talk.meanwhile.objects})
     raise typer.Exit(code)
 
 
@@ -81,6 +91,7 @@ class _Talk:
         self._show = show
         self._as_json = as_json
         self.results: list[TurnResult] = []
+        self.meanwhile = Meanwhile(show=not as_json)
         # Entered before the first prompt: a wrong customer is told at once, and after Ctrl-C in
         # the first answer there is a conversation to go on with.
         self.conversation_id = opened.runner.run(self._enter(conversation_id))
@@ -93,6 +104,7 @@ class _Talk:
         code = ExitCode.DONE
         while True:
             try:
+                self._tell_meanwhile()
                 text = _read_line()
             except (EOFError, KeyboardInterrupt):
                 break
@@ -116,6 +128,7 @@ class _Talk:
             tell_error(error, as_json=self._as_json)
             return code
         self.results.append(result)
+        self.meanwhile.answered_by(result.run_id)
         self._show(result)
         return code_of_run(result.status, result.stop_reason)
 
@@ -123,7 +136,15 @@ class _Talk:
         entered = await self._opened.container.desk().enter(
             self._binding, conversation_id=conversation_id, first_text=""
         )
+        if conversation_id is not None:
+            await self.meanwhile.join(self._opened.container.database(), conversation_id)
         return entered.id
+
+    def _tell_meanwhile(self) -> None:
+        """A database that is away for a moment tells it before a later prompt."""
+        looking = self.meanwhile.tell(self._opened.container.database(), self.conversation_id)
+        with suppress(DatabaseUnavailable):
+            self._opened.runner.run(looking)
 
     async def _take(self, text: str) -> "TurnResult":
         from support_agent.agent.turns import Incoming  # noqa: PLC0415 - not for --help

@@ -37,6 +37,11 @@ def upgrade(
 
     The stamp is demo, or live with --live or under the profile prod. A demo database gets a key
     file beside it; a live one needs SUPPORT_AGENT_SECURITY__KEYS.
+
+    With SUPPORT_AGENT_DATABASE__MIGRATE_URL that role makes and owns the tables, and the one of
+    SUPPORT_AGENT_DATABASE__URL is given what the program needs and nothing else.
+
+    With QUEUE__KIND=procrastinate the queue gets its tables, too.
     """
     # Alembic is imported in there: only this command pays for it.
     from support_agent.adapters.db.migrations import (  # noqa: PLC0415
@@ -46,14 +51,19 @@ def upgrade(
     settings = ready()
     live = live or settings.profile == "prod"
     _check_keys(settings, live=live)
-    result = migrate(settings.database.url, live=live)
+    role = _check_roles(settings)
+    _check_queue(settings)
+    result = migrate(settings.of_owner.database.url, live=live)
     own_file = result.kind == "demo" and settings.security.keys is None
     key_file = _key_file(settings, signed=result.signed) if own_file else None
-    indexed = asyncio.run(_index(settings)) if result.signed else None
+    indexed = asyncio.run(_index(settings.of_owner)) if result.signed else None
+    queue = _upgrade_queue(settings)
+    if role is not None:
+        _grant(settings, role)
     if as_json:
         about = {"from_revision": result.from_revision, "to_revision": result.to_revision}
         about |= {"kind": result.kind, "key_file": key_file}
-        print_json(about | {"indexed_events": indexed})
+        print_json(about | {"indexed_events": indexed, "queue": queue, "granted_to": role})
         return
     before = result.from_revision or "nothing"
     same = result.from_revision == result.to_revision
@@ -63,6 +73,55 @@ def upgrade(
         say(f"signing keys are in {key_file} beside it: keep that file")
     if indexed is not None:
         say(f"the history of {indexed} events is whole, and indexed now")
+    if queue is not None:
+        say(f"the queue is at {queue}")
+    if role is not None:
+        say(f"the role {role} may do what the program needs and nothing else")
+
+
+def _check_queue(settings: "Settings") -> None:
+    """Before anything is changed: a queue that cannot be there."""
+    from support_agent.adapters.queue.procrastinate import (  # noqa: PLC0415 - not for --help
+        need_procrastinate,
+    )
+
+    if settings.queue.kind == "procrastinate":
+        need_procrastinate(settings.database.url)
+
+
+def _upgrade_queue(settings: "Settings") -> str | None:
+    """The newest step of the queue's schema, if settings name a queue that has one."""
+    from support_agent.adapters.queue.procrastinate_schema import (  # noqa: PLC0415 - not for --help
+        upgrade_queue,
+    )
+
+    if settings.queue.kind != "procrastinate":
+        return None
+    return upgrade_queue(settings.of_owner.database.url).to_step
+
+
+def _check_roles(settings: "Settings") -> str | None:
+    """The role that is to run the program, if another one owns the tables; nothing is changed."""
+    from support_agent.adapters.db.grants import (  # noqa: PLC0415 - not for --help
+        check_role,
+        check_roles,
+        owned,
+    )
+
+    owner = settings.database.migrate_url
+    if owner is None:
+        return None
+    role = check_roles(owner, settings.database.url)
+    with owned(owner) as connection:
+        check_role(connection, role)
+    return role
+
+
+def _grant(settings: "Settings", role: str) -> None:
+    from support_agent.adapters.db.grants import grant, owned  # noqa: PLC0415 - not for --help
+
+    with owned(settings.of_owner.database.url) as connection:
+        grant(connection, role)
 
 
 async def _index(settings: "Settings") -> int | None:
@@ -139,7 +198,7 @@ def seed(*, as_json: Json = False) -> None:
         )
         return await container.seeding().run(sample)
 
-    done = run(work)
+    done = run(work, ready().of_owner)
     if as_json:
         counts = {"customers": done.customers, "orders": done.orders, "approvers": done.approvers}
         policy = {"policy_activated": done.policy_activated, "policy_kept": done.policy_kept}

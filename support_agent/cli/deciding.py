@@ -46,13 +46,14 @@ class Outcome:
     by: Principal
     request: RefundRequest
     group: tuple[RefundRequest, ...] = ()  # the others that were decided with it
+    by_worker: bool = False  # another process pays
     trouble: SupportAgentError | None = None
 
 
 def approve(
     request: Request, *, name: As, expect: Expect = None, note: Note = None, as_json: Json = False
 ) -> None:
-    """Approve a request and what is paid with it, then try to pay once.
+    """Approve a request and what is paid with it, then try to pay once; a worker may do that.
 
     The exit code is 0 once the decision stands, whatever the payout came to: `tick` tries again.
     """
@@ -143,18 +144,19 @@ def _check_seen(expect: int | None) -> None:
 
 
 async def paid(container: "Container", outcome: Outcome) -> Outcome:
-    """Pay what was approved, each alone.
+    """Pay what was approved, each alone, or leave it to the worker that pays.
 
     The decision is committed: nothing that goes wrong here may look like its failure.
     """
     if outcome.request.status is RequestStatus.APPROVED:
         try:
-            await container.payouts().pay_group(outcome.request.id)
+            await container.payer().pay_group(outcome.request.id)
         except SupportAgentError as error:
             outcome = replace(outcome, trouble=error)
     now = {member.id: member for member in await _group(container, outcome.request)}
     request = now.pop(outcome.request.id)
-    return replace(outcome, request=request, group=tuple(now.values()))
+    by_worker = container.settings().payouts.run == "worker"
+    return replace(outcome, request=request, group=tuple(now.values()), by_worker=by_worker)
 
 
 async def _group(container: "Container", request: RefundRequest) -> tuple[RefundRequest, ...]:
@@ -191,6 +193,8 @@ def _tell(outcome: Outcome) -> None:
             "no gateway carries it, or its answer needs a person: `tasks list` says what to do, "
             "then another person ends it with `refunds resolve`"
         )
+    elif request.status is RequestStatus.APPROVED and outcome.by_worker:
+        say("the worker pays it, and the customer is told when it is paid")
     elif request.status is RequestStatus.APPROVED:  # payouts are paused, or it was refused
         say("not paid yet: `tick` tries again, and `tasks list` has what a person must look at")
 

@@ -1,15 +1,14 @@
 """`doctor`: is this installation set up, and what is missing."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from support_agent.cli.audit import head_text
 from support_agent.cli.exits import ExitCode
+from support_agent.cli.findings import Finding, tell
 from support_agent.cli.options import Json
-from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import ready, run
 from support_agent.cli.views import local
 from support_agent.domain.errors import SupportAgentError
@@ -26,29 +25,34 @@ PROOFS = {
     "token": "approvers prove who they are by a token",
     "asserted": "approvers are believed by name, on a demo database only",
 }
+STARTING = frozenset({"database", "start"})  # without them there is nothing to look into
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing looked at; `ok` is False when somebody has to act."""
+def doctor(
+    *,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Look at what waits, clocks, rights and files as well."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Look at settings and database and say what is wrong; exit code 2 when something is.
 
-    name: str
-    ok: bool = True
-    detail: str
-
-
-def doctor(*, as_json: Json = False) -> None:
-    """Look at settings and database and say what is wrong; exit code 2 when something is."""
+    With --deep also what waits for whom, the queue, versions, clocks, rights and files; exit code
+    1 when only there something is wrong.
+    """
     settings = ready()
     findings = [*_of_settings(settings), *_of_installation(settings)]
-    healthy = all(finding.ok for finding in findings)
-    if as_json:
-        checks = [{"name": f.name, "ok": f.ok, "detail": f.detail} for f in findings]
-        print_json({"ok": healthy, "checks": checks})
-    else:
-        for finding in findings:
-            say(f"{'ok' if finding.ok else 'PROBLEM':<8} {finding.name:<12} {finding.detail}")
-    raise typer.Exit(ExitCode.DONE if healthy else ExitCode.USAGE)
+    code = ExitCode.DONE if all(finding.ok for finding in findings) else ExitCode.USAGE
+    if deep and all(finding.ok for finding in findings if finding.name in STARTING):
+        from support_agent.cli.condition import deep_findings  # noqa: PLC0415 - not for --help
+
+        looked = deep_findings(settings)
+        findings += looked
+        if code is ExitCode.DONE and not all(finding.ok for finding in looked):
+            code = ExitCode.REFUSED
+    tell(findings, deep=deep, as_json=as_json)
+    raise typer.Exit(code)
 
 
 def _of_settings(settings: "Settings") -> Iterator[Finding]:
@@ -63,7 +67,8 @@ def _of_settings(settings: "Settings") -> Iterator[Finding]:
     fixed = f"fixed at {local(now, settings.zone)}" if now else "this machine's"
     yield Finding(name="clock", detail=fixed)
     yield Finding(name="proof", detail=PROOFS[settings.approvals.proof])
-    yield Finding(name="payments", detail=settings.payments.kind)
+    by_worker = ", paid by a worker" if settings.payouts.run == "worker" else ""
+    yield Finding(name="payments", detail=f"{settings.payments.kind}{by_worker}")
 
 
 def _of_installation(settings: "Settings") -> list[Finding]:

@@ -52,6 +52,8 @@ def code_of(error: BaseException) -> ExitCode:
 
 def code_of_run(status: RunStatus, reason: StopReason | None) -> ExitCode:
     """How a command that drove a run ends; a silent model is a foreign system that is down."""
+    if status is RunStatus.DEAD:
+        return ExitCode.STOPPED
     if status is not RunStatus.STOPPED:
         return ExitCode.DONE
     return ExitCode.UNAVAILABLE if reason is StopReason.MODEL_UNAVAILABLE else ExitCode.STOPPED

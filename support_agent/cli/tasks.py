@@ -18,6 +18,7 @@ from support_agent.cli.output import Column, print_json, rfc3339, say
 from support_agent.cli.runtime import at_the_host, run
 from support_agent.cli.views import age
 from support_agent.ports.storage import Task
+from support_agent.services.tasks import HANDED_OVER
 
 if TYPE_CHECKING:
     from support_agent.container import Container
@@ -79,20 +80,15 @@ def done(
     by = at_the_host(operator_or_user(operator))
 
     async def work(container: "Container") -> tuple[Task, datetime]:
-        from support_agent.services.tasks import finish  # noqa: PLC0415 - not for --help
-
-        clock = container.clock()
-        finished = await container.database().transact(
-            lambda tx: finish(tx, task, by=by, clock=clock)
-        )
-        return finished, clock.now()
+        finished = await container.hand_off_desk().finish(task, by=by)
+        return finished, container.clock().now()
 
     finished, now = run(work)
     if as_json:
         print_json(_object(finished, now))
         return
     say(f"task {finished.id} is done by {finished.done_by}")
-    if finished.kind in {"hand_off", "unknown_orders"}:
+    if finished.kind in HANDED_OVER:
         say(f"conversation {finished.conversation_id} is the agent's again")
 
 

@@ -1,7 +1,6 @@
 """`tick`: what has to happen by itself, once; run it every minute or so."""
 
 from collections import Counter
-from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,36 +14,47 @@ from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import run
 from support_agent.domain.audit import AuditHead
 from support_agent.domain.errors import SupportAgentError
-from support_agent.domain.refunds import RefundRequest, RequestStatus
+from support_agent.domain.refunds import RequestStatus
+from support_agent.services.workers import tell
 
 if TYPE_CHECKING:
     from support_agent.container import Container
     from support_agent.ports.storage import Transaction
+    from support_agent.services.chores import Chore, Counts
 
 NOT_SENT = RequestStatus.APPROVED
+PAID = "paid"  # the phase
 MOST = 1_000  # that are counted
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Report:
-    """What one tick did: per phase how many requests are in which state now."""
+    """What one tick did: per phase how many of what, requests by the state they are in now."""
 
     head: AuditHead
-    phases: dict[str, Counter[str]] = field(default_factory=dict)
+    phases: "dict[str, Counts]" = field(default_factory=dict)
     not_paid: Counter[str] = field(default_factory=Counter)
-    problems: dict[str, SupportAgentError] = field(default_factory=dict)
+    problems: dict[str, Exception] = field(default_factory=dict)
+
+    @property
+    def pays(self) -> bool:
+        """Whether this process tried to."""
+        return PAID in self.phases or PAID in self.problems
 
 
 def tick(*, as_json: Json = False) -> None:
     """Expire and escalate what waited too long, pay what is approved, ask about unclear payouts.
 
     Staff gets a task about what stays unclear, and about a customer who uses models far more than
-    is usual.
+    is usual. Conversations with something unread are answered, or with QUEUE__KIND=procrastinate a
+    worker is woken for them; then messages that wait to be delivered are. `support-agent worker`
+    does all of it, each at its intervals.
 
     `paid` counts what became of the payouts, `not_paid` what is approved and was not sent: refused
     because its approval does not hold (`tasks list` has it), or put off until the next tick (the
-    log has it). The exit code is that of a phase that could not run: a request that is not paid
+    log has it). Where PAYOUTS__RUN=worker and the gateway's key is not here nothing is paid, a
+    worker does. The exit code is that of a phase that could not run: a request that is not paid
     leaves it 0.
 
     Prints the audit head: keep it elsewhere, and `audit verify --head` finds a history cut short.
@@ -56,24 +66,19 @@ def tick(*, as_json: Json = False) -> None:
         for phase, counts in report.phases.items():
             say(f"{phase}: {_counted(counts)}")
         if report.not_paid:
-            say(f"not paid (see `tasks list`): {_counted(report.not_paid)}")
+            why = "see `tasks list`" if report.pays else "a worker pays"
+            say(f"not paid ({why}): {_counted(report.not_paid)}")
         for phase, error in report.problems.items():
-            say(f"{phase}: {error}; the next tick tries again")
+            say(f"{phase}: {_problem(error)}; the next tick tries again")
         say(f"audit head {head_text(report.head)}")
     raise typer.Exit(max(map(code_of, report.problems.values()), default=ExitCode.DONE))
 
 
 async def _work(container: "Container") -> _Report:
-    from support_agent.services.overdue import overdue_tasks  # noqa: PLC0415 - not for --help
-
-    database, life, payouts = container.database(), container.life(), container.payouts()
+    database = container.database()
     report = _Report(head=await database.read(lambda tx: tx.audit.head()))
-    await _phase(report, "expired", life.expire_due(database))
-    await _phase(report, "escalated", container.escalations().run())
-    await _phase(report, "paid", payouts.pay_due())
-    await _phase(report, "reconciled", payouts.reconcile())
-    await _call_staff(report, "overdue", overdue_tasks(container.database(), container.clock()))
-    await _call_staff(report, "unusual", container.unusual_use().tell())
+    for chore in container.chores():
+        await _phase(report, chore)
     report.head, report.not_paid = await database.read(_left)
     log.info("audit.head", seq=report.head.seq, mac=report.head.mac)
     return report
@@ -84,33 +89,26 @@ def _left(tx: "Transaction") -> tuple[AuditHead, Counter[str]]:
     return tx.audit.head(), Counter({str(NOT_SENT): unpaid} if unpaid else {})
 
 
-async def _phase(report: _Report, name: str, work: Awaitable[Sequence[RefundRequest]]) -> None:
+async def _phase(report: _Report, chore: "Chore") -> None:
     """One phase that cannot go on must not keep the others from running."""
     try:
-        done = await work
-    except SupportAgentError as error:
-        log.warning("tick.phase_failed", phase=name, problem=str(error))
-        report.problems[name] = error
-    else:
-        sent = (request.status for request in done if request.status is not NOT_SENT)
-        report.phases[name] = Counter(map(str, sent))
+        report.phases[chore.name] = await chore.run()
+    except Exception as error:  # noqa: BLE001 - a fault of ours in one must not stop payouts
+        tell(error, "tick.phase_failed", phase=chore.name)
+        report.problems[chore.name] = error
 
 
-async def _call_staff(report: _Report, name: str, work: Awaitable[int]) -> None:
-    """What the reconciler leaves unclear for too long, and who uses far more than is usual.
-
-    Each becomes a task for a person, once.
-    """
-    try:
-        made = await work
-    except SupportAgentError as error:
-        log.warning("tick.phase_failed", phase=name, problem=str(error))
-        report.problems[name] = error
-    else:
-        report.phases[name] = Counter({"TASKS": made} if made else {})
+def _problem(error: Exception) -> str:
+    if isinstance(error, SupportAgentError):
+        return str(error)
+    return f"failed unexpectedly ({type(error).__name__}), the log has more"
 
 
-def _counted(counts: Counter[str]) -> str:
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, SupportAgentError) else "INTERNAL"
+
+
+def _counted(counts: "Counts") -> str:
     return ", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing"
 
 
@@ -119,7 +117,7 @@ def _object(report: _Report) -> dict[str, object]:
         **{phase: dict(counts) for phase, counts in report.phases.items()},
         "not_paid": dict(report.not_paid),
         "problems": {
-            phase: {"code": error.code, "message": str(error)}
+            phase: {"code": _code(error), "message": _problem(error)}
             for phase, error in report.problems.items()
         },
         "audit_head": head_text(report.head),

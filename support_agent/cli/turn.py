@@ -1,5 +1,6 @@
 """What `ask`, `chat` and `runs resume` share: who is speaking, and how a turn is shown."""
 
+import sys
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,6 +12,7 @@ from support_agent.cli.views import quote_object, usage_object
 from support_agent.domain.conversation import Assurance
 from support_agent.domain.people import customer_principal
 from support_agent.domain.refunds import RequestStatus
+from support_agent.domain.runs import RunStatus
 
 if TYPE_CHECKING:
     from support_agent.agent.turns import TurnResult
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 CHANNEL = "cli"
 ACCOUNT = "local"
+SILENT = "(a person has this conversation; the message is kept for them, the agent says nothing)"
 
 
 def binding_of(customer_id: str) -> "Binding":
@@ -58,7 +61,10 @@ def print_turn(result: "TurnResult", tools: Tools, *, trace: bool, as_json: bool
     if trace:
         for line in trace_lines(result.steps, tools):
             say(line)
-    say_body(result.answer)
+    if result.answer:
+        say_body(result.answer)
+    elif result.status is RunStatus.HANDED_OFF:
+        say(SILENT, to=sys.stderr)
 
 
 def leave(result: "TurnResult") -> None:

@@ -1,6 +1,6 @@
 """Decisions on refund requests: who may make them, and how they are bound to what they decided."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -103,7 +103,11 @@ def genuine_approvals(
 
 
 def check_may_decide(
-    approver: Approver, request: RefundRequest, *, known: Iterable[Approver] = ()
+    approver: Approver,
+    request: RefundRequest,
+    *,
+    known: Iterable[Approver] = (),
+    operators: Collection[str] = (),
 ) -> None:
     """Raise unless this approver may decide this request, whatever the amount.
 
@@ -111,6 +115,7 @@ def check_may_decide(
         approver: who wants to decide.
         request: what about.
         known: every approver there is; a person may have several accounts, and is all of them.
+        operators: who wrote for the customer where it was filed, in that turn or another.
 
     Raises:
         ApproverDisabled: switched off.
@@ -129,6 +134,7 @@ def check_may_decide(
         or requester.id in (staff if of_the_shop else customers)
         or requester.person_id == approver.person_id
         or request.operator in staff
+        or not staff.isdisjoint(operators)
         or request.retried_by in staff
     )
     if own:

@@ -8,6 +8,10 @@ from types import MappingProxyType
 
 from support_agent.domain.conversation import Assurance
 
+# How steps are recorded today. A step of a higher one was recorded by a newer program, which is not
+# guessed at: whoever reads it raises NewerState. Lower ones stay readable.
+STATE_VERSION = 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
@@ -131,11 +135,11 @@ def status_of(stop: StopReason) -> RunStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One turn of the agent, from a customer message to what it ended in."""
+    """One turn of the agent, from what the customer wrote to what it ended in."""
 
     id: str
     conversation_id: str
-    trigger_seq: int  # the customer message that started it
+    trigger_seq: int  # the last message there was when it began: it answers all up to it
     status: RunStatus
     stop_reason: StopReason | None
     operator: str | None
@@ -145,6 +149,9 @@ class Run:
     steps: int = 0
     consecutive_errors: int = 0
     epoch: int = 0
+    # How many owners it had since one of them got on with it; who stops in good order counts not.
+    attempts: int = 1
+    answer_seq: int | None = None  # the message that it ended with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

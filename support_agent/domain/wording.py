@@ -171,7 +171,7 @@ def offer_sentence(
     """The quotes of one group as the customer sees them: one offer, and what a yes will do."""
     first = quotes[0]
     amount = format_money(sum(quote.amount_minor for quote in quotes), first.currency)
-    until = first.expires_at.astimezone(zone).strftime("%H:%M %d/%m/%Y")
+    until = valid_until(first, zone)
     where = _parts(quotes, language, accounts)
     lost = sum(quote.deduction_minor for quote in quotes)
     deducted = pick(DEDUCTION, language).format(amount=format_money(lost, first.currency))
@@ -188,6 +188,11 @@ def offer_sentence(
         f"{deducted if lost else ''}{person} "
         f"Answer “yes” to send the request, or “no”. Valid until {until}."
     )
+
+
+def valid_until(quote: Quote, zone: tzinfo) -> str:
+    """Until when an offer stands, at the shop's clock."""
+    return quote.expires_at.astimezone(zone).strftime("%H:%M %d/%m/%Y")
 
 
 def request_sentence(

@@ -20,10 +20,14 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomerTurn:
-    """What the customer wrote, untrusted, with the business date it is answered on."""
+    """What the customer wrote, untrusted, with the business date it is answered on.
+
+    `note` is code's: how they want to be served, where that was known before.
+    """
 
     text: str
     today: date
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +66,12 @@ class Recap:
     """What stands for turns that are no longer shown: facts code keeps, then a summary.
 
     `facts` is compact JSON made by code; `summary` may be a model's words or the customer's: both
-    are data, never instructions.
+    are data, never instructions. `note` as of a customer's turn.
     """
 
     facts: str
     summary: str
+    note: str = ""
 
 
 Turn = CustomerTurn | AssistantTurn | AssistantCalls | ToolResult | Correction | Recap

@@ -1,5 +1,6 @@
 """Waking whoever answers conversations and pays: a wake-up carries no work, the database does."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from support_agent.ports.storage import Transaction
@@ -20,4 +21,8 @@ class TurnQueue(Protocol):
 
     def wake_payouts(self, tx: Transaction) -> None:
         """A request was approved, and another process pays."""
+        ...
+
+    def asleep(self, tx: Transaction, conversation_ids: Sequence[str]) -> tuple[str, ...]:
+        """Those of them that no wake-up waits for, in the same order."""
         ...

@@ -26,6 +26,7 @@ from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Shortage, Transaction
 from support_agent.services.deciding import Case, Deciding, overtaken
 from support_agent.services.decisions import Decisions
+from support_agent.services.outgoing import send_later
 from support_agent.services.policies import PoliciesInForce
 from support_agent.services.refunds import RefundLife, posting_of
 from support_agent.services.request_facts import decision_facts
@@ -129,7 +130,8 @@ class Amendments:
         self._deciding.authority(tx, case)
         text = question_text(question)
         conversation = case.request.conversation_id
-        if conversation is None or tx.conversations.get(conversation) is None:
+        talk = None if conversation is None else tx.conversations.get(conversation)
+        if conversation is None or talk is None or talk.erased:
             raise DecisionRefused(Reason.NO_CONVERSATION)
         now = self._clock.now()
         moved = self._life.move_group(
@@ -138,6 +140,7 @@ class Amendments:
         seq = tx.conversations.append(
             conversation, author=Author.STAFF, text=text, at=now, run_id=None
         )
+        send_later(tx, conversation, seq, at=now)
         tx.audit.append(
             AuditEvent(
                 action="approval.asked",

@@ -19,7 +19,11 @@ from support_agent.services.authority import (
     authority_facts,
     policy_facts,
 )
-from support_agent.services.destinations import DESTINATION_ADDED, destination_facts
+from support_agent.services.destinations import (
+    DESTINATION_ADDED,
+    DESTINATION_ERASED,
+    is_as_told,
+)
 from support_agent.services.request_facts import agrees
 from support_agent.services.switches import SWITCH_CHANGED, switch_facts
 
@@ -117,6 +121,7 @@ class _History:
     policy: Facts | None = None
     switches: dict[str, Facts] = field(default_factory=dict)
     destinations: dict[str, Facts] = field(default_factory=dict)
+    erased: set[str] = field(default_factory=set)  # of the destinations
 
     def note(self, event: AuditEvent) -> None:
         data = event.data
@@ -135,6 +140,8 @@ class _History:
             self.switches[event.subject] = data
         elif event.action == DESTINATION_ADDED:
             self.destinations[event.subject] = data
+        elif event.action == DESTINATION_ERASED:
+            self.erased.add(event.subject)
         if "decision" in data:
             self.decisions[data["decision"]] = data.get("decision_mac", "")
 
@@ -261,7 +268,7 @@ def _compare_destinations(tx: Transaction, history: _History, problems: list[str
         found = tx.destinations.get(id_)
         if found is None:
             problems.append(f"payout destination {id_!r} of the history is gone")
-        elif destination_facts(found) != facts:
+        elif not is_as_told(found, facts, erased=id_ in history.erased):
             problems.append(f"payout destination {id_!r} is not what its history says")
     for customer_id in sorted({facts["customer"] for facts in history.destinations.values()}):
         problems += [

@@ -1,7 +1,7 @@
 """Whether the customer said yes to a quote: judged by code, from messages after it was shown."""
 
 from support_agent.domain.consent import Consent, classify
-from support_agent.domain.conversation import Author
+from support_agent.domain.conversation import Assurance, Author, Message
 from support_agent.domain.refunds import Quote
 from support_agent.ports.storage import Transaction
 
@@ -13,6 +13,7 @@ def consent_to(tx: Transaction, quote: Quote) -> Consent | None:
     among them stands (a change of mind takes a new quote); otherwise the newest decides. A yes
     that follows something else we said (a notice, an apology) may be an answer to that, so it is
     unclear unless it repeats one; our answer to a question shows an open quote again for this.
+    So is a yes of whom the channel was not sure of.
     """
     if quote.shown_seq is None:
         return None
@@ -24,10 +25,15 @@ def consent_to(tx: Transaction, quote: Quote) -> Consent | None:
             continue
         said = classify(message.text)
         to_something_else = interrupted and Consent.YES not in answers
-        answers.append(Consent.UNCLEAR if said is Consent.YES and to_something_else else said)
+        doubtful = to_something_else or not _is_sure(message)
+        answers.append(Consent.UNCLEAR if said is Consent.YES and doubtful else said)
     if not answers:
         return None
     return Consent.NO if Consent.NO in answers else answers[-1]
+
+
+def _is_sure(message: Message) -> bool:
+    return message.assurance in {None, Assurance.VERIFIED}
 
 
 def awaits_answer(tx: Transaction, quote: Quote) -> bool:

@@ -90,7 +90,7 @@ class ConversationDesk:
         conversation = await self._database.read(
             lambda tx: tx.conversations.get(conversation_id), brief=True
         )
-        if conversation is None:
+        if conversation is None or conversation.erased:  # nobody is bound to that any more
             raise ConversationNotFound(conversation_id)
         if not is_bound_to(conversation, binding):
             denied = AuditEvent(

@@ -84,7 +84,7 @@ class Deciding:
         approver = self.approver(tx, by.id)
         known = accounts_of(tx, approver, self._keys)
         for member in members or (request,):
-            check_may_decide(approver, member, known=known)
+            check_may_decide(approver, member, known=known, operators=operators_of(tx, member))
         self._check_open(tx, request, expect)
         for member in members:
             check_first_of(approver, tx, member)
@@ -212,7 +212,7 @@ def deciders_of(
     """Approvers whose level and limit reach for all of them, and who have not decided yet."""
     if not requests:
         return ()
-    known = tx.people.list()
+    known, operators = tx.people.list(), operators_of(tx, requests[0])
     cumulative = tx.books.of_order(requests[0].order_id).taken_minor
     decided = {
         decision.person_id
@@ -224,8 +224,16 @@ def deciders_of(
         approver.name
         for approver in known
         if approver.person_id not in decided
-        and all(_may(approver, request, policy, cumulative, known) for request in requests)
+        and all(
+            _may(approver, request, policy, cumulative, known, operators) for request in requests
+        )
     )
+
+
+def operators_of(tx: Transaction, request: RefundRequest) -> frozenset[str]:
+    """Who wrote for the customer in its conversation, whichever of them filed it."""
+    conversation_id = request.conversation_id
+    return tx.conversations.operators(conversation_id) if conversation_id else frozenset()
 
 
 def _may(
@@ -234,9 +242,10 @@ def _may(
     policy: Policy,
     cumulative: int,
     known: tuple[Approver, ...],
+    operators: frozenset[str],
 ) -> bool:
     try:
-        check_may_decide(approver, request, known=known)
+        check_may_decide(approver, request, known=known, operators=operators)
         check_reach(approver, request, policy, cumulative_minor=cumulative)
     except (NotAuthorised, RefundRefused):
         return False

@@ -2,7 +2,7 @@
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -24,6 +24,7 @@ from support_agent.ports.storage import Database, PayoutDestination, Transaction
 
 TOPIC = "destination"  # under which the audit keeps the newest event of an account
 DESTINATION_ADDED = "destination.added"
+DESTINATION_ERASED = "destination.erased"  # from then on the newest of it: nothing is paid to it
 IN_USE = "account"  # the topic that tells which account of a customer was named last
 ACCOUNT_NAMED = "account.named"
 NUMBER_SHOWN = "account.shown"  # no `destination.…`: the newest of those is the account itself
@@ -66,6 +67,7 @@ class Destinations:
             holder=_words("holder", holder, least=2, most=80),
             created_at=self._clock.now(),
             added_by=by.id,
+            salt=self._ids.new("slt"),
         )
         customer = await self._orders.find_customer(customer_id)
         if customer is None or customer.id != customer_id:
@@ -131,18 +133,19 @@ def stored_destination(tx: Transaction, destination_id: str) -> PayoutDestinatio
 def newest_for(tx: Transaction, customer_id: str) -> PayoutDestination | None:
     """The account in use: the one that was added last, as the history says.
 
-    A row that is gone, or given to somebody else, would bring an older account back.
+    A row that is gone, or given to somebody else, would bring an older account back. What was
+    erased is none.
 
     Raises:
         RecordChanged: that account is not there, or there is one that nobody added.
     """
-    accounts = tx.destinations.of_customer(customer_id)
+    accounts = [one for one in tx.destinations.of_customer(customer_id) if not one.erased]
     try:
         row = tx.audit.vouched(IN_USE, customer_id)
         strange = bool(accounts) and tx.audit.vouched(TOPIC, accounts[0].id) is None
     except HistoryBroken as broken:
         raise RecordChanged("payout destination of customer", customer_id) from broken
-    named = row.event.data["destination"] if row is not None else None
+    named = (row.event.data["destination"] or None) if row is not None else None
     found = next((account for account in accounts if account.id == named), None)
     if strange or (named is not None and found is None):
         raise RecordChanged("payout destination of customer", customer_id)
@@ -162,7 +165,8 @@ def text_of(destination: PayoutDestination) -> str:
 def digest_of(destination: PayoutDestination) -> str:
     """Where the money would go; the id is in it, so that two alike do not show that they are."""
     fields = (destination.id, destination.bank, destination.account_number, destination.holder)
-    return hashlib.sha256(canonical(fields)).hexdigest()
+    salted = fields if destination.salt is None else (*fields, destination.salt)
+    return hashlib.sha256(canonical(salted)).hexdigest()
 
 
 def destination_facts(destination: PayoutDestination) -> dict[str, str]:
@@ -172,6 +176,15 @@ def destination_facts(destination: PayoutDestination) -> dict[str, str]:
         "digest": digest_of(destination),
         "created_at": destination.created_at.astimezone(UTC).isoformat(),
     }
+
+
+def is_as_told(destination: PayoutDestination, told: Mapping[str, str], *, erased: bool) -> bool:
+    """Whether an account is what its history says; of one that was erased the digest is gone."""
+    facts = destination_facts(destination)
+    if not erased:
+        return facts == told
+    emptied = destination.erased and not destination.holder and destination.salt is None
+    return emptied and {**facts, "digest": ""} == {**told, "digest": ""}
 
 
 def check(tx: Transaction, destination: str, keys: KeyRing) -> PayoutDestination | None:
@@ -206,7 +219,30 @@ def accounts_of(
     """The masked accounts of quotes or requests that are paid by hand, by destination."""
     texts = {part.destination for part in parts if part.destination.startswith(f"{BANK}:")}
     found = {text: tx.destinations.get(_id_in(text)) for text in texts}
-    return {text: account.masked for text, account in found.items() if account is not None}
+    return {
+        text: account.masked
+        for text, account in found.items()
+        if account is not None and not account.erased
+    }
+
+
+def forget_accounts(tx: Transaction, erased: AuditEvent, destination_ids: Iterable[str]) -> None:
+    """Tell the history that these accounts were erased, and that the customer has none any more.
+
+    Whose row somebody else emptied is still one that was changed.
+    """
+    ids = tuple(destination_ids)
+    for id_ in ids:
+        tx.audit.append(
+            replace(
+                erased,
+                action=DESTINATION_ERASED,
+                subject=id_,
+                data={"customer": erased.subject},
+            )
+        )
+    if ids:
+        tx.audit.append(replace(erased, action=ACCOUNT_NAMED, data={"destination": ""}))
 
 
 def _id_in(destination: str) -> str:

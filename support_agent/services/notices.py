@@ -3,24 +3,26 @@
 from collections.abc import Sequence
 
 from support_agent.domain.conversation import Author
+from support_agent.domain.errors import ConversationNotFound
 from support_agent.domain.reasons import Language
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.domain.wording import group_sentence, late_failure_sentence
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Transaction
 from support_agent.services.destinations import accounts_of
+from support_agent.services.outgoing import send_later
 
 S = RequestStatus
 
 # The customer hears of these when they happen outside of a turn; the rest is our own bookkeeping.
 TOLD = frozenset(
     {S.APPROVED, S.REFUNDED, S.REJECTED, S.CANCELLED, S.EXPIRED, S.FAILED, S.IN_DOUBT}
-    | {S.MANUAL_REVIEW, S.PROVIDER_PENDING}
+    | {S.PAYING, S.MANUAL_REVIEW, S.PROVIDER_PENDING}
 )
 
 
 class Notices:
-    """Writes notices into the conversations that requests came from."""
+    """Writes notices into the conversations that requests came from, and sends them out."""
 
     def __init__(self, *, clock: Clock, books_only: bool) -> None:
         self._clock = clock
@@ -34,14 +36,21 @@ class Notices:
         if first.conversation_id is None or first.status not in TOLD:
             return
         conversation = tx.conversations.get(first.conversation_id)
+        if conversation is not None and conversation.erased:  # it is closed, and nobody reads it
+            return
         language: Language = conversation.language if conversation else "vi"
-        tx.conversations.append(
-            first.conversation_id,
-            author=Author.NOTICE,
-            text=self._text(tx, before[0].status, moved, language),
-            at=self._clock.now(),
-            run_id=None,
-        )
+        now = self._clock.now()
+        try:
+            seq = tx.conversations.append(
+                first.conversation_id,
+                author=Author.NOTICE,
+                text=self._text(tx, before[0].status, moved, language),
+                at=now,
+                run_id=None,
+            )
+        except ConversationNotFound:  # erased while this waited for its row: what moved has moved
+            return
+        send_later(tx, first.conversation_id, seq, at=now)
 
     def _text(
         self,

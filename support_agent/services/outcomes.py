@@ -144,6 +144,8 @@ class Outcomes:
             return request
         data = {"attempt": attempt.id, "provider_refund": word.provider_id or ""}
         moved = self._life.transition(tx, request, word.to, actor=SYSTEM, notify=notify, data=data)
+        if not notify and moved.status is not S.IN_DOUBT:  # of a doubt they may have been told
+            self._life.tell_unless_stated(tx, request, moved)
         tx.attempts.finish(
             attempt.id, word.attempt, provider_refund_id=word.provider_id, error_code=word.error
         )

@@ -236,7 +236,7 @@ class Payouts:
         if held is not None:
             return held
         if request.approved_until is not None and self._clock.now() > request.approved_until:
-            return self._life.transition(tx, request, S.EXPIRED, actor=SYSTEM, notify=notify)
+            return self._moved(tx, request, S.EXPIRED, notify=notify)
         objection = self._clearance.objection(tx, request, order, state)
         if objection is not None:
             return self._back(tx, request, objection)
@@ -259,8 +259,16 @@ class Payouts:
     def _to_a_person(
         self, tx: Transaction, request: RefundRequest, kind: str, *, notify: bool
     ) -> RefundRequest:
-        moved = self._life.transition(tx, request, S.MANUAL_REVIEW, actor=SYSTEM, notify=notify)
+        moved = self._moved(tx, request, S.MANUAL_REVIEW, notify=notify)
         tx.tasks.add(task_about(moved, kind, self._clock))
+        return moved
+
+    def _moved(
+        self, tx: Transaction, request: RefundRequest, to: RequestStatus, *, notify: bool
+    ) -> RefundRequest:
+        moved = self._life.transition(tx, request, to, actor=SYSTEM, notify=notify)
+        if not notify:
+            self._life.tell_unless_stated(tx, request, moved)
         return moved
 
     def _start(self, tx: Transaction, request: RefundRequest) -> Attempt:

@@ -146,6 +146,28 @@ class RefundLife:
             self._notices.tell(tx, requests, after)
         return tuple(after)
 
+    def tell_unless_stated(
+        self, tx: Transaction, before: RefundRequest, moved: RefundRequest
+    ) -> None:
+        """Tell of a move within a turn, when no answer will: the turn was taken over and ended."""
+        conversation_id = moved.conversation_id
+        if conversation_id is not None and not tx.runs.will_state(conversation_id, moved.id):
+            self._notices.tell(tx, (before,), (moved,))
+
+    def tell_approved(self, tx: Transaction, request_id: str, *, version: int) -> None:
+        """Tell of an approval that no payment followed: the gateway is away, or payouts are paused.
+
+        With it of the others that were approved together; the first that waits is asked for all.
+        `version` is the one that was approved.
+        """
+        request = tx.requests.get(request_id)
+        if request is None or request.version > version + 1:
+            return  # more than a payment was begun since, which is told by itself
+        decided = [one for one in group_of(tx, request) if _decided_with(one, request)]
+        unpaid = [one for one in decided if one.status in {S.APPROVED, S.PAYING}]
+        if unpaid and unpaid[0].id == request_id:
+            self._notices.tell(tx, unpaid, unpaid)
+
     def cancel(self, tx: Transaction, request_id: str, asker: Asker) -> RefundRequest:
         """The customer takes a request back, before any attempt to pay it exists.
 
@@ -297,6 +319,11 @@ def group_of(tx: Transaction, request: RefundRequest) -> tuple[RefundRequest, ..
     whose = (request.order_id, request.customer_id)
     members = tx.requests.of_group(request.group_id)
     return tuple(m for m in members if (m.order_id, m.customer_id) == whose)
+
+
+def _decided_with(one: RefundRequest, other: RefundRequest) -> bool:
+    """One that staff retried is decided alone."""
+    return (one.attempt_no, one.expires_at) == (other.attempt_no, other.expires_at)
 
 
 def _changed(request: RefundRequest, changes: Mapping[str, Any], **moves: Any) -> RefundRequest:  # noqa: ANN401 - field values

@@ -33,6 +33,7 @@ from support_agent.ports.payments import GatewayStatus, PaymentGateway
 from support_agent.ports.storage import Database, Task, Transaction
 from support_agent.services.approvers import check_acting
 from support_agent.services.authority import accounts_of
+from support_agent.services.deciding import operators_of
 from support_agent.services.destinations import check as check_destination
 from support_agent.services.gateway_calls import GatewayCalls, instruction_of
 from support_agent.services.outcomes import task_about, task_id
@@ -180,7 +181,8 @@ class Resolutions:
         approver = check_acting(tx, by, self._keys)
         if approver is None:
             raise ApproverNotFound(by.id)
-        check_may_decide(approver, request, known=accounts_of(tx, approver, self._keys))
+        known = accounts_of(tx, approver, self._keys)
+        check_may_decide(approver, request, known=known, operators=operators_of(tx, request))
         if request.status is not S.MANUAL_REVIEW:
             wanted = f"resolved: only {S.MANUAL_REVIEW} ones are"
             raise IllegalTransition(request.id, current=request.status, wanted=wanted)

@@ -12,6 +12,8 @@ from support_agent.settings.section import Amount, Days, Hours, Minutes, Positiv
 
 class DatabaseSettings(Section):
     url: str = Field(default="sqlite:///var/support_agent.db", repr=False)  # may hold a password
+    # The same PostgreSQL database by the role that owns its tables: for upgrades only.
+    migrate_url: str | None = Field(default=None, repr=False)
     busy_seconds: Seconds = 10.0
 
 
@@ -116,6 +118,7 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
+LEAST_DAYS = 31  # what is usual is measured over the 30 days before
 _HOST = re.compile(r"(?:[a-z0-9-]+\.)+[a-z0-9-]{2,}", re.IGNORECASE)
 
 
@@ -221,6 +224,26 @@ class BudgetsSettings(Section):
     unusual_factor: Annotated[int, Field(ge=2, le=1_000)] = 5
     unusual_requests: Amount = 60
     unusual_tokens: Amount = 300_000
+
+
+class RetentionSettings(Section):
+    """How many days is kept what is no longer needed; 0 keeps it for good, as the books are kept.
+
+    Conversations lose their texts so long after the last message, when nothing in them is open.
+    """
+
+    conversation_days: Annotated[int, Field(ge=0, le=36_500)] = 365
+    delivery_days: Annotated[int, Field(ge=0, le=36_500)] = 30
+    # A gateway repeats an event for weeks; it is known again only while it is kept.
+    provider_event_days: Annotated[int, Field(ge=0, le=36_500)] = 90
+    usage_days: Annotated[int, Field(ge=0, le=36_500)] = 400
+
+    @field_validator("provider_event_days", "usage_days")
+    @classmethod
+    def _long_enough(cls, value: int) -> int:
+        if 0 < value < LEAST_DAYS:
+            raise ValueError(f"must be 0, or at least {LEAST_DAYS}: newer ones are still looked at")
+        return value
 
 
 class LogSettings(Section):

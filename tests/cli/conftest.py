@@ -7,7 +7,7 @@ import pty
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,17 @@ class Cli:
         path = self.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(path)) as connection, connection:
             assert connection.execute(sql).rowcount > 0
+
+    @contextmanager
+    def untouched(self) -> Iterator[None]:
+        """Every row of every table is afterwards as it was."""
+        before = self._everything()
+        yield
+        assert self._everything() == before
+
+    def _everything(self) -> list[str]:
+        with closing(sqlite3.connect(self.url.removeprefix("sqlite:///"))) as connection:
+            return [*connection.iterdump()]
 
     def filed(self, order_id: str, customer: str = "C001", **arguments: Any) -> str:
         """The id of a request that a customer quoted, answered with a yes and filed."""

@@ -33,14 +33,22 @@ def test_a_message_that_is_refused_does_not_end_the_talk(cli):
     assert len(result.stdout.splitlines()) >= 1
 
 
-def test_a_conversation_that_is_busy_does_not_end_the_talk(cli):
+def test_a_conversation_that_is_busy_does_not_end_the_talk_and_keeps_the_messages(cli, environment):
+    environment(QUEUE__WAIT_SECONDS="0.1")
     talk = cli.json("ask", "xin chào", "--customer", "C001")["conversation_id"]
     cli.tamper("UPDATE conversations SET lease_until = 1e12")
     words = ("chat", "--customer", "C001", "--conversation", talk)
 
-    busy = cli(*words, code=5, stdin="xin chào\nxin chào\n")
+    busy = cli(*words, code=5, stdin="một\nhai\n")
     assert busy.stderr.count("is answering another message") == 2
-    cli(*words, code=2, stdin="xin chào\n" + "x" * 5000 + "\n")
+    assert busy.stderr.count("is kept and answered after it") == 2
+    cli(*words, code=2, stdin="ba\n" + "x" * 5000 + "\n")
+
+    cli.tamper("UPDATE conversations SET lease_until = NULL")
+    cli(*words, stdin="bốn\n")
+    assert cli.rows("SELECT count(*) FROM messages WHERE run_id IS NULL") == [(0,)]
+    texts = cli.rows("SELECT text FROM messages WHERE author = 'customer' ORDER BY seq")
+    assert texts == [("xin chào",), ("một",), ("hai",), ("ba",), ("bốn",)]
 
 
 def test_the_exit_code_is_that_of_the_last_message(cli, environment):

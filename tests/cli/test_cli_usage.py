@@ -177,4 +177,9 @@ def test_a_budget_below_one_call_names_its_variable(cli, environment):
 
     assert "SUPPORT_AGENT_BUDGETS__CONVERSATION_TOKENS: 1000 is too small" in error["message"]
     [problem] = [c for c in cli.json("doctor", code=2)["checks"] if not c["ok"]]
-    assert problem == {"name": "budgets", "ok": False, "detail": error["message"]}
+    assert problem == {
+        "name": "budgets",
+        "ok": False,
+        "level": "fail",
+        "detail": error["message"],
+    }

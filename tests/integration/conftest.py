@@ -1,5 +1,6 @@
 """Databases for the tests: each gets its own, copied from one that was migrated once."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.db.migrations import upgrade
+from support_agent.adapters.queue.procrastinate_schema import upgrade_queue
 from support_agent.domain.signing import KeyRing
 from support_agent.testing.postgres import (
     PostgresMissing,
@@ -62,6 +64,23 @@ def postgres_url(postgres: str, postgres_template: str) -> Iterator[str]:
     drop_database(url)
 
 
+@pytest.fixture(scope="session")
+def queue_template(postgres: str) -> str:
+    """The seeded sample shop on the server, with the tables of the queue."""
+    url = fresh_database(postgres)
+    upgrade(url, live=False)
+    upgrade_queue(url)
+    asyncio.run(seed(url))
+    return url
+
+
+@pytest.fixture
+def queue_url(postgres: str, queue_template: str) -> Iterator[str]:
+    url = fresh_database(postgres, template=queue_template)
+    yield url
+    drop_database(url)
+
+
 @pytest.fixture
 def empty_postgres_url(postgres: str) -> Iterator[str]:
     """A database without tables on the server."""
@@ -94,11 +113,33 @@ async def database(database_url: str, keys: KeyRing) -> AsyncIterator[SqlDatabas
     await opened.aclose()
 
 
+@pytest.fixture(scope="session")
+def postgres_shop_template(postgres: str, postgres_template: str) -> str:
+    """The seeded sample shop on the server."""
+    url = fresh_database(postgres, template=postgres_template)
+    asyncio.run(seed(url))
+    return url
+
+
 @pytest.fixture
-async def shop_on_each(database_url: str) -> AsyncIterator[Shop]:
-    """The seeded sample shop, on either database in turn."""
-    await seed(database_url)
-    async with open_shop(database_url) as opened:
+def postgres_shop_url(postgres: str, postgres_shop_template: str) -> Iterator[str]:
+    url = fresh_database(postgres, template=postgres_shop_template)
+    yield url
+    drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def each_shop_url(request: pytest.FixtureRequest) -> str:
+    """The seeded sample shop, of either kind in turn."""
+    name = "shop_url" if request.param == "sqlite" else "postgres_shop_url"
+    url: str = request.getfixturevalue(name)
+    return url
+
+
+@pytest.fixture
+async def shop_on_each(each_shop_url: str) -> AsyncIterator[Shop]:
+    """The seeded sample shop, open, on either database in turn."""
+    async with open_shop(each_shop_url) as opened:
         yield opened
 
 

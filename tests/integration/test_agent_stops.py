@@ -290,22 +290,22 @@ async def test_a_turn_that_is_cancelled_while_it_is_begun_leaves_nothing_locked(
     async with open_agent(shop_url) as shop:
         shop.model.play({"answer": "Vâng."})
         first = await take(shop, "Xin chào")
-        agent, started = shop.container.agent(), asyncio.Event()
-        loop, start = asyncio.get_running_loop(), agent._start
+        started = asyncio.Event()
+        loop, agent_loop = asyncio.get_running_loop(), shop.container.loop()
+        begin = agent_loop.begin
 
-        def starting(*arguments):
-            state = start(*arguments)
+        def beginning(*arguments):
+            begin(*arguments)
             loop.call_soon_threadsafe(started.set)
-            return state
 
-        agent._start = starting
+        agent_loop.begin = beginning
         task = asyncio.create_task(take(shop, "A100?", conversation=first.conversation_id))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-        agent._start = start
+        agent_loop.begin = begin
         assert rows(shop.url, "SELECT lease_until FROM conversations") == [(None,)]
         assert rows(shop.url, "SELECT count(*) FROM runs WHERE status = 'running'") == [(0,)]
         shop.model.play({"answer": "Vâng."})
@@ -423,22 +423,22 @@ async def test_a_quote_made_before_the_stop_is_shown_when_the_run_goes_on(shop: 
     assert filed.requests[0].order_id == "A100"
 
 
-async def test_a_run_whose_process_died_in_a_call_goes_on_with_an_answer_for_it(shop_url: str):
-    """A call that nobody answered is told as interrupted, and is not made again."""
+async def test_a_run_that_was_cancelled_in_a_call_goes_on_with_it(shop_url: str):
+    """A call that nobody answered changed nothing: it is made, and the model is not asked again."""
     reached = asyncio.Event()
     probe = Reading(hang_at(reached))
     async with open_agent(shop_url, tools=[probe]) as shop:
         shop.model.play({"calls": [PROBE, PROBE]})
         run_id = await cancelled_in(shop, reached)
+        asked = len(shop.model.requests)
+        probe._do = lambda: {"done": True}
         shop.model.play({"answer": "Xong."})
         result = await resume(shop, run_id)
 
         assert result.stop_reason is StopReason.ANSWERED
-        assert [text.split(":")[0] for text in told(shop.model.requests[-1])] == [
-            "ERROR INTERRUPTED",
-            "ERROR INTERRUPTED",
-        ]
-    assert probe.ran == 1
+        assert told(shop.model.requests[-1]) == ['{"done":true}'] * 2
+        assert len(shop.model.requests) == asked + 1
+    assert probe.ran == 3
 
 
 async def test_a_run_that_is_not_stopped_cannot_be_resumed(shop: Shop):
@@ -472,15 +472,24 @@ async def test_a_resumed_run_is_answered_for_the_day_the_customer_wrote(shop: Sh
     assert turn == CustomerTurn(text="A100?", today=date(2026, 10, 13))
 
 
-async def test_a_resumed_run_of_a_conversation_that_a_person_took_over_asks_no_model(shop: Shop):
+async def test_a_run_of_a_conversation_that_a_person_took_over_is_not_resumed(shop: Shop):
+    """No model is asked, and nobody talks over the person, until they give it back."""
     stopped = await shop.say("A100?", {"error": "503"})
-    await shop.write(lambda tx: tx.conversations.hand_off(stopped.conversation_id))
-    asked = len(shop.model.requests)
+    talk = stopped.conversation_id
+    await shop.write(lambda tx: tx.conversations.hand_off(talk))
+    asked, said = (
+        len(shop.model.requests),
+        await shop.read(lambda tx: tx.conversations.messages(talk)),
+    )
 
-    result = await resume(shop, stopped.run_id)
+    with pytest.raises(Conflict, match="conversations return"):
+        await resume(shop, stopped.run_id)
 
-    assert result.stop_reason is StopReason.HANDED_OFF
     assert len(shop.model.requests) == asked
+    assert await shop.read(lambda tx: tx.conversations.messages(talk)) == said
+    await shop.write(lambda tx: tx.conversations.give_back(talk))
+    shop.model.play({"answer": "Đây."})
+    assert (await resume(shop, stopped.run_id)).stop_reason is StopReason.ANSWERED
 
 
 async def test_an_orphan_keeps_what_it_spent(shop: Shop):
@@ -496,11 +505,13 @@ async def test_an_orphan_keeps_what_it_spent(shop: Shop):
     )
     change(shop.url, "UPDATE conversations SET lease_until = 1")
 
-    following = await shop.say("Alo?", conversation=stopped.conversation_id)
+    following = await shop.say(
+        "Alo?", {"answer": "A."}, {"answer": "B."}, conversation=stopped.conversation_id
+    )
 
     run = await shop.read(lambda tx: tx.runs.get(stopped.run_id))
-    assert (run.status, run.stop_reason) == (RunStatus.STOPPED, StopReason.CANCELLED)
-    assert run.usage.input_tokens == 700
+    assert (run.status, run.stop_reason) == (RunStatus.DONE, StopReason.ANSWERED)
+    assert run.usage.input_tokens >= 700
     assert following.stop_reason is StopReason.ANSWERED
     assert isinstance(observations(stopped)[0], Observation)
 

@@ -130,9 +130,10 @@ async def test_thinking_comes_back_from_the_database_unchanged_when_a_run_goes_o
         assert as_it_came.encode() in after.body
 
 
-async def test_the_conversation_goes_on_after_a_run_that_a_crash_ended(shop_url, server):
-    """Its thinking is not shown again, its calls are, each with one result."""
-    server.add(QUOTES, ServerReply(fault="hang"), message(says("Vâng, tôi đây.")))
+async def test_the_conversation_goes_on_after_a_run_that_a_crash_broke_off(shop_url, server):
+    """It is ended by the next owner. Its thinking is not shown again, its calls are, with results."""
+    replies = (message(says("Bạn có đồng ý không?")), message(says("Vâng, tôi đây.")))
+    server.add(QUOTES, ServerReply(fault="hang"), *replies)
     async with open_shop_at(shop_url, server) as shop:
         under_way = asyncio.create_task(take(shop, "Tôi muốn hoàn tiền đơn A100"))
         await asyncio.to_thread(server.wait_for_requests, 2)
@@ -143,11 +144,13 @@ async def test_the_conversation_goes_on_after_a_run_that_a_crash_ended(shop_url,
         under_way.cancel()
         await asyncio.wait([under_way])
 
-    assert result.answer == "Vâng, tôi đây."
+    assert result.answer.startswith("Vâng, tôi đây.")
+    assert server.requests[2].body == server.requests[1].body  # thinking and all
     body = server.requests[-1].json
-    assert [sent["role"] for sent in body["messages"]] == ["user", "assistant", "user"]
+    roles = [sent["role"] for sent in body["messages"]]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
     assert [block["type"] for block in body["messages"][1]["content"]] == ["text", "tool_use"]
-    assert [block["type"] for block in body["messages"][2]["content"]] == ["tool_result", "text"]
+    assert [block["type"] for block in body["messages"][2]["content"]] == ["tool_result"]
 
 
 async def test_a_model_that_was_replaced_in_the_middle_of_a_run_gets_no_thinking(shop_url, server):

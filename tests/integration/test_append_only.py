@@ -7,7 +7,8 @@ import sqlalchemy as sa
 
 from support_agent.adapters.db.migrations import exclusive, upgrade
 from support_agent.adapters.db.tables import metadata
-from support_agent.adapters.db.triggers import APPEND_ONLY
+from support_agent.adapters.db.triggers import APPEND_ONLY, ERASABLE
+from support_agent.adapters.db.types import PERSONAL
 from support_agent.domain.approvals import Choice
 from support_agent.domain.orders import PaymentMethod
 from support_agent.domain.policy import Verdict
@@ -45,7 +46,7 @@ ROWS = {
     "policies": {"id": "standard", "version": 1, "hash": "h", "body": {}, "valid_from": NOW},
     "payout_destinations": {
         "id": "dst_1", "customer_id": "C001", "bank": "VCB", "account_number": "0123456789",
-        "holder": "Nguyen Van An", "created_at": NOW, "added_by": "lan",
+        "holder": "Nguyen Van An", "created_at": NOW, "added_by": "lan", "salt": "s",
     },
     "policy_activations": {
         "policy_id": "standard", "version": 1, "activated_at": NOW, "activated_by": "lan",
@@ -70,7 +71,7 @@ def filled_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 def attempts(table: sa.Table, url: str) -> list[sa.Executable]:
     """Every way to change what is written, without getting at the trigger itself."""
-    *_, column = table.columns
+    column, *_ = table.primary_key.columns  # others may be erased
     ways: list[sa.Executable] = [
         sa.update(table).values({column.name: column}),
         sa.delete(table),
@@ -115,13 +116,44 @@ def test_a_decisions_note_can_only_be_erased(filled_url):
         assert connection.scalar(sa.select(decisions.c.note)) is None
 
 
-def test_every_column_of_a_decision_but_its_note_is_kept(filled_url):
-    decisions = metadata.tables["refund_decisions"]
-    for column in decisions.columns:
-        if column.name == "note":
+def test_an_account_can_only_be_erased_as_a_whole(filled_url):
+    accounts = metadata.tables["payout_destinations"]
+    emptied = {"account_number": "", "holder": "", "salt": None}
+    for wrong in (
+        *({name: value} for name, value in emptied.items()),
+        {**emptied, "holder": "somebody else"},
+        {**emptied, "account_number": "666666"},
+        {**emptied, "salt": "guessed"},
+    ):
+        with (
+            pytest.raises(sa.exc.IntegrityError, match="payout_destinations is append-only"),
+            exclusive(filled_url) as connection,
+        ):
+            connection.execute(sa.update(accounts).values(wrong))
+
+    with exclusive(filled_url) as connection:
+        connection.execute(sa.update(accounts).values(emptied))
+        row = connection.execute(sa.select(accounts)).mappings().one()
+        assert {name: row[name] for name in emptied} == emptied
+        assert row["bank"] == "VCB"
+
+
+@pytest.mark.parametrize("name", ERASABLE)
+def test_every_column_but_the_personal_ones_is_kept(name, filled_url):
+    table = metadata.tables[name]
+    for column in table.columns:
+        if column.name in ERASABLE[name].personal:
             continue
         with (
             pytest.raises(sa.exc.IntegrityError, match="append-only"),
             exclusive(filled_url) as connection,
         ):
-            connection.execute(sa.update(decisions).values({column.name: column}))
+            connection.execute(sa.update(table).values({column.name: column}))
+
+
+def test_what_may_be_erased_is_personal_and_nothing_else_is():
+    for name, erasable in ERASABLE.items():
+        columns = metadata.tables[name].columns
+        personal = {column.name for column in columns if column.info == PERSONAL}
+        assert set(erasable.personal) == personal
+        assert set(erasable.kept) == set(columns.keys()) - personal

@@ -9,8 +9,16 @@ import sqlalchemy as sa
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.domain.conversation import Assurance, Author, Conversation
 from support_agent.domain.errors import SupportAgentError
-from support_agent.domain.runs import CallTools, FinalAnswer, Run, RunStatus, ToolCall, Usage
-from support_agent.ports.storage import Compaction, MadeBy, Transaction
+from support_agent.domain.runs import (
+    CallTools,
+    FinalAnswer,
+    Run,
+    RunStatus,
+    StopReason,
+    ToolCall,
+    Usage,
+)
+from support_agent.ports.storage import Compaction, MadeBy, RunEnd, Transaction
 
 NOW = datetime(2026, 10, 13, 3, tzinfo=UTC)
 CONVERSATION = Conversation(
@@ -105,7 +113,18 @@ async def test_only_the_runs_behind_the_cut_are_read(talk):
                     at=NOW,
                     epoch=0,
                 )
-            tx.runs.close_orphan("conv_1", at=NOW)
+            tx.runs.end(
+                RunEnd(
+                    run_id=run_id,
+                    status=RunStatus.DONE,
+                    stop_reason=StopReason.ANSWERED,
+                    usage=Usage(requests=2),
+                    steps=2,
+                    consecutive_errors=0,
+                    answer_seq=None,
+                    at=NOW,
+                )
+            )
 
     await talk.transact(fill)
 

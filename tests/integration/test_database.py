@@ -17,6 +17,7 @@ from support_agent.domain.conversation import Assurance, Author, Conversation
 from support_agent.domain.errors import ConfigurationError, DatabaseUnavailable
 from support_agent.domain.people import SYSTEM
 from support_agent.ports.storage import Transaction
+from tests.heart import add_destination
 
 NOW = datetime(2026, 10, 13, 3, tzinfo=UTC)
 PATIENCE_S = 10  # how long a test waits for another thread before it fails
@@ -438,3 +439,12 @@ async def test_what_is_short_is_refused_after_closing_too(sqlite_url, keys, shor
 
     with pytest.raises(RuntimeError, match="shutdown"):
         await ask(where, **short)
+
+
+async def test_an_error_of_a_statement_does_not_tell_what_was_written(shop_on_each):
+    account = await add_destination(shop_on_each, "C006", account_number="770011770011")
+
+    with pytest.raises(sa.exc.IntegrityError) as broken:
+        await shop_on_each.write(lambda tx: tx.destinations.add(account))
+
+    assert "770011770011" not in str(broken.value)

@@ -180,7 +180,7 @@ class TestForgery:
         attack(
             shop.url,
             "INSERT INTO payout_destinations SELECT 'dst_forged', customer_id, bank, '666666666',"
-            " holder, '2099-01-01 00:00:00.000000', added_by FROM payout_destinations",
+            " holder, '2099-01-01 00:00:00.000000', added_by, salt FROM payout_destinations",
         )
 
         assert error_of(await shop.quote(COD, customer="C006")) == "RECORD_CHANGED"
@@ -210,7 +210,7 @@ class TestForgery:
             shop.url,
             "UPDATE payout_destinations SET account_number = '6' WHERE customer_id = 'C001'",
             "INSERT INTO payout_destinations SELECT 'dst_forged', customer_id, bank, '666666666',"
-            " holder, created_at, added_by FROM payout_destinations WHERE customer_id = 'C006'",
+            " holder, created_at, added_by, salt FROM payout_destinations WHERE customer_id = 'C006'",
         )
 
         changed, forged = await problems(shop)

@@ -380,6 +380,9 @@ async def test_a_process_that_dies_while_it_asks_again_has_counted_what_failed(s
         assert input_tokens > LOST_TOKENS
 
         await let_leases_end(shop)
-        following = await shop.say("Còn đó không?", conversation=conversation)
+        answers = ({"answer": "Về A100."}, {"answer": "Vâng."})
+        following = await shop.say("Còn đó không?", *answers, conversation=conversation)
         assert following.stop_reason is StopReason.ANSWERED
+        said = rows(shop_url, "SELECT text FROM messages WHERE author = 'agent' ORDER BY seq")
+        assert said[1:] == [("Về A100.",), ("Vâng.",)]
         assert rows(shop_url, "SELECT count(*) FROM runs WHERE status = 'running'") == [(0,)]

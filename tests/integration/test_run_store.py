@@ -86,6 +86,7 @@ async def test_a_run_comes_back_as_started_and_as_ended(running):
         usage=END.usage,
         steps=2,
         consecutive_errors=1,
+        answer_seq=END.answer_seq,
     )
     assert await running.transact(lambda tx: tx.runs.end(END)) is False  # once
 
@@ -244,9 +245,11 @@ async def two_runs(database: SqlDatabase) -> None:
 async def test_an_owner_that_was_overtaken_decides_nothing(talk, late):
     await talk.transact(lambda tx: tx.runs.start(RUN))
     if late == "ended":
-        await talk.transact(lambda tx: tx.runs.close_orphan("conv_1", at=NOW))
+        await talk.transact(lambda tx: tx.runs.end(END))
+    else:
+        await talk.transact(lambda tx: tx.runs.take_over("conv_1", epoch=2))
 
-    decide = step("run_1", 1, calls("run_1", 1, "lookup_order"), epoch=1 if late == "ended" else 0)
+    decide = step("run_1", 1, calls("run_1", 1, "lookup_order"), epoch=1)
 
     assert await talk.transact(decide) is False
     assert await talk.read(lambda tx: tx.runs.steps("run_1")) == ()
@@ -257,8 +260,8 @@ async def test_a_dead_owner_of_a_resumed_run_takes_no_step_of_its_budget_away(ta
     await talk.transact(
         lambda tx: tx.runs.end(replace(END, status=RunStatus.STOPPED, steps=5, answer_seq=None))
     )
-    await talk.transact(lambda tx: tx.runs.reopen("run_1", epoch=2))
-    await talk.transact(lambda tx: tx.runs.close_orphan("conv_1", at=NOW))
+    await talk.transact(lambda tx: tx.runs.reopen("run_1", epoch=2, operator=None))
+    await talk.transact(lambda tx: tx.runs.take_over("conv_1", epoch=3))
 
     run = await talk.read(lambda tx: tx.runs.get("run_1"))
     assert run is not None
@@ -305,26 +308,39 @@ async def test_model_calls_are_counted_over_runs_failed_attempts_included(talk):
     assert await talk.read(lambda tx: tx.runs.model_calls("conv_1")) == 7
 
 
-async def test_a_run_left_by_a_dead_owner_is_closed_with_the_counters_of_its_steps(running):
+async def test_a_run_left_by_a_dead_owner_is_taken_over_with_the_counters_of_its_steps(running):
     await running.transact(step("run_1", 1, calls("run_1", 1, "lookup_order")))
     await running.transact(step("run_1", 2, calls("run_1", 2, "refund_policy")))
 
-    assert await running.transact(lambda tx: tx.runs.close_orphan("conv_1", at=LATER)) == "run_1"
-    assert await running.transact(lambda tx: tx.runs.close_orphan("conv_1", at=LATER)) is None
+    taken = await running.transact(lambda tx: tx.runs.take_over("conv_1", epoch=2))
 
-    assert await running.read(lambda tx: tx.runs.get("run_1")) == replace(
-        RUN,
-        status=RunStatus.STOPPED,
-        stop_reason=StopReason.CANCELLED,
-        usage=USAGE + USAGE,
-        steps=2,
-    )
-    assert await running.transact(lambda tx: tx.runs.end(END)) is False
+    assert taken == replace(RUN, usage=USAGE + USAGE, steps=2, epoch=2, attempts=1)
+    assert await running.read(lambda tx: tx.runs.get("run_1")) == taken
+    assert await running.transact(step("run_1", 3, FinalAnswer(text="muộn"), epoch=1)) is False
+    # The first owner got on with it. Who takes it now without doing so is one more.
+    again = await running.transact(lambda tx: tx.runs.take_over("conv_1", epoch=3))
+    assert again == replace(taken, epoch=3, attempts=2)
+    await running.transact(lambda tx: tx.runs.end(END))
+    assert await running.transact(lambda tx: tx.runs.take_over("conv_1", epoch=4)) is None
+
+
+async def test_an_owner_that_stops_in_good_order_is_no_attempt(running):
+    await running.transact(lambda tx: tx.runs.give_up("run_1", epoch=1))
+    taken = await running.transact(lambda tx: tx.runs.take_over("conv_1", epoch=2))
+    assert taken is not None
+    assert taken.attempts == 1
+
+    await running.transact(
+        lambda tx: tx.runs.give_up("run_1", epoch=1)
+    )  # of one overtaken: nothing
+    taken = await running.transact(lambda tx: tx.runs.take_over("conv_1", epoch=3, counts=False))
+    assert taken is not None
+    assert taken.attempts == 1
 
 
 async def test_a_stopped_run_is_reopened_with_its_counters(running):
     stopped = replace(END, status=RunStatus.STOPPED, stop_reason=StopReason.MAX_STEPS)
-    reopen = lambda tx: tx.runs.reopen("run_1", epoch=4)  # noqa: E731 - used three times below
+    reopen = lambda tx: tx.runs.reopen("run_1", epoch=4, operator=None)  # noqa: E731 - used three times below
 
     assert await running.transact(reopen) is False  # it runs
     await running.transact(lambda tx: tx.runs.end(stopped))
@@ -342,4 +358,6 @@ async def test_a_run_is_not_reopened_beside_another(running):
     await running.transact(lambda tx: tx.runs.end(stopped))
     await running.transact(lambda tx: tx.runs.start(replace(RUN, id="run_2", epoch=2)))
 
-    assert await running.transact(lambda tx: tx.runs.reopen("run_1", epoch=3)) is False
+    assert (
+        await running.transact(lambda tx: tx.runs.reopen("run_1", epoch=3, operator=None)) is False
+    )

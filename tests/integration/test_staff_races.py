@@ -14,7 +14,6 @@ from support_agent.domain.errors import (
 from support_agent.domain.reasons import Reason
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.ports.storage import SwitchName, Task
-from support_agent.services.tasks import finish
 from support_agent.testing.gateway import Act, GatewaySimulator
 from tests.heart import assert_sound, balance, events, open_shop_with, operator, simulator
 from tests.kit import Shop, seed
@@ -105,7 +104,7 @@ async def test_a_task_is_done_by_one(shop):
     await shop.write(lambda tx: tx.tasks.add(task))
 
     def doing(name: str):
-        return shop.write(lambda tx: finish(tx, "task_1", by=operator(name), clock=shop.clock))
+        return shop.container.hand_off_desk().finish("task_1", by=operator(name))
 
     done, refused = await at_once(*(doing(f"p{number}") for number in range(4)))
 

@@ -10,7 +10,6 @@ from support_agent.domain.errors import TaskAlreadyDone, TaskNotFound
 from support_agent.domain.refunds import RequestStatus
 from support_agent.ports.storage import Task
 from support_agent.services.overdue import LASTS_TOO_LONG, find_overdue, overdue_tasks
-from support_agent.services.tasks import finish
 from support_agent.testing.gateway import Act
 from tests.heart import (
     assert_sound,
@@ -28,7 +27,7 @@ S = RequestStatus
 
 
 async def done(shop: Shop, task_id: str, by: str = "thu") -> Task:
-    return await shop.write(lambda tx: finish(tx, task_id, by=operator(by), clock=shop.clock))
+    return await shop.container.hand_off_desk().finish(task_id, by=operator(by))
 
 
 async def handed_off(shop: Shop) -> str:

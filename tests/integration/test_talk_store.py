@@ -6,7 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from support_agent.adapters.db.database import SqlDatabase
-from support_agent.domain.conversation import Assurance, Author, Conversation, Message
+from support_agent.domain.conversation import (
+    Assurance,
+    Author,
+    Claim,
+    Conversation,
+    Message,
+    Released,
+)
 from support_agent.domain.errors import ConversationNotFound
 from support_agent.ports.storage import Transaction
 
@@ -128,23 +135,40 @@ async def test_a_message_to_no_conversation_is_an_error(database):
         await database.transact(say("?"))
 
 
+def claimed(epoch: int) -> Claim:
+    return Claim(epoch=epoch, has_orphan=False, has_unread=False)
+
+
 def claim(lease_s: float):
     return lambda tx: tx.conversations.claim("conv_1", lease_s=lease_s)
 
 
 async def test_a_conversation_has_one_owner_at_a_time(talk):
-    assert await talk.transact(claim(60)) == 1
+    assert await talk.transact(claim(60)) == claimed(1)
     assert await talk.transact(claim(60)) is None
 
-    assert await talk.transact(lambda tx: tx.conversations.release("conv_1", epoch=1)) is True
-    assert await talk.transact(claim(60)) == 2
+    assert await talk.transact(lambda tx: tx.conversations.release("conv_1", epoch=1)) == Released(
+        handed_off=False, has_unread=False
+    )
+    assert await talk.transact(claim(60)) == claimed(2)
+
+
+async def test_an_owner_may_take_again_what_it_holds_itself(talk):
+    assert await talk.transact(claim(60)) == claimed(1)
+
+    def again(held: int):
+        return lambda tx: tx.conversations.claim("conv_1", lease_s=60, held=held)
+
+    assert await talk.transact(again(7)) is None
+    assert await talk.transact(again(1)) == claimed(2)
+    assert await talk.transact(again(1)) is None  # not any more
 
 
 async def test_a_lease_that_ran_out_may_be_taken_and_the_late_owner_is_told(talk):
-    assert await talk.transact(claim(-0.001)) == 1  # over as soon as it is given
-    assert await talk.transact(claim(60)) == 2
+    assert await talk.transact(claim(-0.001)) == claimed(1)  # over as soon as it is given
+    assert await talk.transact(claim(60)) == claimed(2)
 
-    assert await talk.transact(lambda tx: tx.conversations.release("conv_1", epoch=1)) is False
+    assert await talk.transact(lambda tx: tx.conversations.release("conv_1", epoch=1)) is None
     assert await talk.transact(claim(60)) is None
 
 

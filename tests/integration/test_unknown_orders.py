@@ -6,7 +6,7 @@ import pytest
 
 from support_agent.domain.runs import RunStatus, StopReason
 from support_agent.domain.wording import stop_sentence
-from support_agent.services.tasks import UNKNOWN_ORDERS, finish
+from support_agent.services.tasks import UNKNOWN_ORDERS
 from support_agent.services.unknown_orders import order_ids
 from tests.agent_kit import call, observations
 from tests.heart import events, operator, tasks
@@ -82,7 +82,7 @@ async def test_after_a_person_gave_it_back_as_many_more_are_a_new_task(guarded: 
     first = await guarded.say("?", look("Z1"), look("Z2"), look("Z3"))
     talk = first.conversation_id
     [task] = await tasks(guarded, UNKNOWN_ORDERS)
-    await guarded.write(lambda tx: finish(tx, task.id, by=operator("thu"), clock=guarded.clock))
+    await guarded.container.hand_off_desk().finish(task.id, by=operator("thu"))
 
     some = await guarded.say("?", look("Z4"), look("Z5"), ANSWER, conversation=talk)
     last = await guarded.say("?", look("Z6"), ANSWER, conversation=talk)

@@ -15,6 +15,7 @@ from support_agent.adapters.db.engines import Here, open_engines
 from support_agent.adapters.db.faults import parse, understood
 from support_agent.adapters.db.kept import NotBegun
 from support_agent.adapters.db.schema import broken_references, check_revision
+from support_agent.adapters.db.scrubbing import scrub
 from support_agent.adapters.db.transaction import SqlTransaction
 from support_agent.adapters.db.workers import Workers, held_back
 from support_agent.domain.signing import KeyRing
@@ -44,6 +45,7 @@ class SqlDatabase:
         now: Callable[[Connection], datetime] = database_now,
     ) -> None:
         self._url = parse(url)
+        self._busy_timeout_s = busy_timeout_s
         self._now = now
         self._keys = keys
         self._engines = open_engines(self._url, readers=readers, busy_timeout_s=busy_timeout_s)
@@ -86,6 +88,12 @@ class SqlDatabase:
         return self._reading.run(
             lambda: self._run(self._engines.reading, check_revision, reading=True)
         )
+
+    async def scrub(self) -> None:
+        """SQLite leaves what was there in pages it reuses later, and in its log."""
+        _refuse_nesting()
+        if self._url.get_backend_name() == "sqlite":
+            await self._writing.run(lambda: scrub(self._url, busy_timeout_s=self._busy_timeout_s))
 
     def broken_references(self) -> Awaitable[tuple[str, ...]]:
         """Tables with rows that point nowhere; empty is good."""

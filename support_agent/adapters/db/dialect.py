@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Double, Table, select
+from sqlalchemy import Connection, Double, Table, Text, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -45,6 +45,23 @@ def _sqlite_instant(*_: object, **__: object) -> str:
 @compiles(database_instant, "postgresql")
 def _postgres_instant(*_: object, **__: object) -> str:
     return "clock_timestamp()"
+
+
+class words_of(FunctionElement[str]):  # noqa: N801 - reads as an SQL function
+    """The texts of all rows, a blank between them; NULL of none."""
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(words_of, "sqlite")
+def _sqlite_words(element: words_of, compiler: Any, **options: Any) -> str:  # noqa: ANN401 - untyped
+    return f"group_concat({compiler.process(element.clauses, **options)}, ' ')"
+
+
+@compiles(words_of, "postgresql")
+def _postgres_words(element: words_of, compiler: Any, **options: Any) -> str:  # noqa: ANN401 - untyped
+    return f"string_agg({compiler.process(element.clauses, **options)}, ' ')"
 
 
 _NOW = Prepared(select(database_instant()))

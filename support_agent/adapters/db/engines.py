@@ -1,6 +1,7 @@
 """Connections: how each of the two databases is opened for writing and for reading."""
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -17,6 +18,7 @@ from support_agent.adapters.db.prepared import driven
 from support_agent.domain.errors import ConfigurationError
 
 _STATEMENTS = 512  # kept ready by each connection; a refund's whole life has some 150
+_SHORTEST_STAND_MS = 1_000  # between two statements; a busy machine may take a part of that
 OLDEST_SQLITE = (3, 35)  # the first with RETURNING
 
 
@@ -133,7 +135,8 @@ def sqlite_engine(
         return cast("DBAPIConnection", connection)
 
     pool: Pool = QueuePool(connect, pool_size=size, max_overflow=0) if size else NullPool(connect)
-    engine = create_engine("sqlite://", pool=pool)
+    # An error's text goes into logs; what the statement wrote may be a customer's words.
+    engine = create_engine("sqlite://", pool=pool, hide_parameters=True)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -144,19 +147,25 @@ def sqlite_engine(
 
 
 def _postgres(url: URL, *, readers: int, busy_timeout_s: float) -> Engines:
-    """One pool for all three kinds; READ COMMITTED with conditional updates for writing."""
-    engine = postgres_engine(url, busy_timeout_s=busy_timeout_s, size=2 * readers)
-    relaxed = engine.execution_options()
-
-    @event.listens_for(relaxed, "begin")
-    def _relax(connection: Connection) -> None:
-        connection.exec_driver_sql("SET LOCAL synchronous_commit TO OFF")
-
-    reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    """A pool a kind: what makes the kind is said once a connection and not in each transaction."""
+    # A process that stands still in the middle of a transaction has locks that all others wait
+    # for, the audit head's for one: it loses them before anybody has waited for too long.
+    patience_ms = max(_SHORTEST_STAND_MS, round(busy_timeout_s * 1000 / 2))
+    letting_go = {"idle_in_transaction_session_timeout": str(patience_ms)}
+    durable = postgres_engine(url, busy_timeout_s=busy_timeout_s, size=readers, settings=letting_go)
+    relaxed = postgres_engine(
+        url,
+        busy_timeout_s=busy_timeout_s,
+        size=readers,
+        settings={**letting_go, "synchronous_commit": "off"},
+    )
+    reading = postgres_engine(url, busy_timeout_s=busy_timeout_s, size=readers)
     return Engines(
-        durable=engine,
+        durable=durable,
         relaxed=relaxed,
-        reading=reading,
+        reading=reading.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        ),
         writer_threads=readers,
         reader_threads=readers,
         kept=None,
@@ -164,8 +173,13 @@ def _postgres(url: URL, *, readers: int, busy_timeout_s: float) -> Engines:
     )
 
 
-def postgres_engine(url: URL, *, busy_timeout_s: float, size: int) -> Engine:
-    """Connections to a server; a lock that is waited for longer than the time-out is an error."""
+def postgres_engine(
+    url: URL, *, busy_timeout_s: float, size: int, settings: Mapping[str, str] | None = None
+) -> Engine:
+    """Connections to a server; a lock that is waited for longer than the time-out is an error.
+
+    `settings` are the server's, of each connection.
+    """
     try:
         engine = create_engine(
             url,
@@ -173,6 +187,7 @@ def postgres_engine(url: URL, *, busy_timeout_s: float, size: int) -> Engine:
             pool_size=size,
             max_overflow=0,
             pool_pre_ping=True,
+            hide_parameters=True,  # as above
             connect_args={"connect_timeout": max(2, round(busy_timeout_s))},
         )
     except ImportError as error:
@@ -180,11 +195,13 @@ def postgres_engine(url: URL, *, busy_timeout_s: float, size: int) -> Engine:
             'PostgreSQL needs its driver; install "support-agent[postgres]"', setting=SETTING
         ) from error
     wait_ms = max(1, round(busy_timeout_s * 1000))
+    chosen = {"lock_timeout": str(wait_ms), **(settings or {})}
+    words = "; ".join(f"SET {name} TO {value}" for name, value in chosen.items())
 
     @event.listens_for(engine, "connect")
     def _settings(connection: DBAPIConnection, _: object) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"SET lock_timeout TO {wait_ms}")
+        cursor.execute(words)
         cursor.close()
         connection.commit()
 

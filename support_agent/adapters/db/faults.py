@@ -18,10 +18,13 @@ _BAD_FILES = {
     sqlite3.SQLITE_NOTADB: "is not a SQLite database; name another file",
     sqlite3.SQLITE_CORRUPT: "is damaged; restore a backup",
 }
-# Classes of SQLSTATE (PostgreSQL manual, appendix A): connection, roll-back, resources, operator.
-_TRY_AGAIN_STATES = ("08", "40", "53", "55P03", "57", "58")
+# Classes of SQLSTATE (PostgreSQL manual, appendix A): connection, roll-back, resources, operator;
+# 25P03 is what a process finds that stood still in the middle of a transaction.
+_TRY_AGAIN_STATES = ("08", "25P03", "40", "53", "55P03", "57", "58")
 _READ_ONLY = "25006"
-_MISCONFIGURED_STATES = ("28", "3D", "42501")
+_NO_RIGHT = "42501"
+_RIGHTS_BY = f"{UPGRADE} with SUPPORT_AGENT_DATABASE__MIGRATE_URL, the role that owns the tables"
+_MISCONFIGURED_STATES = ("28", "3D", _NO_RIGHT)
 _MISCONFIGURED_WORDS = ("does not exist", "authentication failed", "no password supplied")
 
 
@@ -58,8 +61,17 @@ def wrong_address() -> ConfigurationError:
 
 def is_locked(error: DBAPIError) -> bool:
     """Whether another connection of the SQLite file is writing."""
-    code = getattr(error.orig, "sqlite_errorcode", 0)
-    return code & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+    return _primary_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+def is_disk_fault(error: DBAPIError) -> bool:
+    """Whether the disk under the SQLite file is full, or broken."""
+    return _primary_code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+
+
+def _primary_code(error: DBAPIError) -> int:
+    code: int = getattr(error.orig, "sqlite_errorcode", 0)
+    return code & 0xFF
 
 
 def understood(error: DBAPIError, url: URL, *, reading: bool, making: bool = False) -> Exception:
@@ -122,6 +134,8 @@ def _of_postgres(error: DBAPIError, url: URL, *, reading: bool) -> Exception | N
     words = str(error.orig).strip()
     if state == "42P01":  # undefined_table
         return not_upgraded(url)
+    if state == _NO_RIGHT:
+        words += f"; {_RIGHTS_BY}"
     not_ours = state == _READ_ONLY and not reading  # a stand-by server, or a user who only reads
     if not_ours or (state and state.startswith(_MISCONFIGURED_STATES)):
         return ConfigurationError(f"the server refuses: {words}", setting=SETTING)

@@ -159,7 +159,7 @@ def driven(
         else:
             cursor.execute(sql, arguments)
     except connection.dialect.loaded_dbapi.Error as error:
-        raise _told(connection, sql, cursor, error) from error
+        raise told(connection, sql, cursor, error) from error
     return cursor
 
 
@@ -172,12 +172,13 @@ def commit(connection: sa.Connection) -> None:
     try:
         connection.connection.commit()
     except connection.dialect.loaded_dbapi.Error as error:
-        raise _told(connection, "COMMIT", None, error) from error
+        raise told(connection, "COMMIT", None, error) from error
 
 
-def _told(
+def told(
     connection: sa.Connection, sql: str, cursor: DBAPICursor | None, error: Exception
 ) -> BaseException:
+    """The driver's error as SQLAlchemy would have raised it."""
     dialect = connection.dialect
     gone = dialect.is_disconnect(error, connection.connection, cursor)  # type: ignore[arg-type]  # our driver's
     if gone:

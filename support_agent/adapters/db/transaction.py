@@ -11,7 +11,9 @@ from support_agent.adapters.db.stores.audit import SqlAudit
 from support_agent.adapters.db.stores.books import SqlBooks
 from support_agent.adapters.db.stores.compactions import SqlCompactions
 from support_agent.adapters.db.stores.decisions import SqlDecisions
+from support_agent.adapters.db.stores.memory import SqlPreferences
 from support_agent.adapters.db.stores.people import SqlInstallation, SqlPeople, SqlPolicies
+from support_agent.adapters.db.stores.privacy import SqlPrivacy
 from support_agent.adapters.db.stores.quotes import SqlQuotes
 from support_agent.adapters.db.stores.reports import SqlReports
 from support_agent.adapters.db.stores.requests import SqlRequests
@@ -39,6 +41,11 @@ class SqlTransaction:
         self._now = now
         self._audit = SqlAudit(connection, keys, writable=writable)
         self._seen = Seen(connection)
+
+    @property
+    def connection(self) -> Connection:
+        """For an adapter whose own statements belong to this transaction."""
+        return self._connection
 
     def seal(self) -> None:
         """The last thing before a commit: what was audited takes its place in the chain."""
@@ -107,6 +114,14 @@ class SqlTransaction:
     @property
     def usage(self) -> SqlUsageCounters:
         return SqlUsageCounters(self._connection)
+
+    @property
+    def preferences(self) -> SqlPreferences:
+        return SqlPreferences(self._connection)
+
+    @property
+    def privacy(self) -> SqlPrivacy:
+        return SqlPrivacy(self._connection)
 
     def database_now(self) -> datetime:
         return self._now(self._connection)

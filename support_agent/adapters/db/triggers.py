@@ -4,6 +4,7 @@ Migrations write them out again: what they did must not change when this does.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 APPEND_ONLY = (
@@ -27,12 +28,20 @@ $$
 """
 
 
-# Rows that stay as they are but for one personal column, which privacy may set to NULL.
-ERASABLE: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasable:
+    """A row that stays as it is but for its personal columns, which privacy may empty together."""
+
+    personal: tuple[str, ...]
+    kept: tuple[str, ...]
+    unless: str  # what is refused of the personal ones
+
+
+ERASABLE: Mapping[str, Erasable] = MappingProxyType(
     {
-        "refund_decisions": (
-            "note",
-            (
+        "refund_decisions": Erasable(
+            personal=("note",),
+            kept=(
                 *("seq", "id", "request_id", "round", "choice", "level", "person_id", "name"),
                 *(
                     "proof",
@@ -45,6 +54,12 @@ ERASABLE: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
                 ),
                 *("key_id", "mac"),
             ),
+            unless="NEW.note IS NOT NULL",
+        ),
+        "payout_destinations": Erasable(
+            personal=("account_number", "holder", "salt"),
+            kept=("id", "customer_id", "bank", "created_at", "added_by"),
+            unless="NEW.account_number <> '' OR NEW.holder <> '' OR NEW.salt IS NOT NULL",
         ),
     }
 )
@@ -60,10 +75,10 @@ def sqlite_triggers() -> Mapping[str, str]:
         delete = f"{table}_no_delete"
         made[delete] = f"CREATE TRIGGER {delete} BEFORE DELETE ON {table} {refuse}"
         if table in ERASABLE:
-            name, column = f"{table}_only_erased", ERASABLE[table][0]
+            name = f"{table}_only_erased"
             made[name] = (
-                f"CREATE TRIGGER {name} BEFORE UPDATE OF {column} ON {table} "
-                f"WHEN NEW.{column} IS NOT NULL {refuse}"
+                f"CREATE TRIGGER {name} BEFORE {_personal(table)} ON {table} "
+                f"WHEN {ERASABLE[table].unless} {refuse}"
             )
     return MappingProxyType(made)
 
@@ -78,10 +93,10 @@ def postgres_triggers() -> Mapping[str, str]:
             f"ON {table} FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
         )
         if table in ERASABLE:
-            name, column = f"{table}_only_erased", ERASABLE[table][0]
+            name = f"{table}_only_erased"
             made[name] = (
-                f"CREATE TRIGGER {name} BEFORE UPDATE OF {column} ON {table} FOR EACH ROW "
-                f"WHEN (NEW.{column} IS NOT NULL) EXECUTE FUNCTION refuse_change()"
+                f"CREATE TRIGGER {name} BEFORE {_personal(table)} ON {table} FOR EACH ROW "
+                f"WHEN ({ERASABLE[table].unless}) EXECUTE FUNCTION refuse_change()"
             )
     return MappingProxyType(made)
 
@@ -89,4 +104,8 @@ def postgres_triggers() -> Mapping[str, str]:
 def _update(table: str) -> str:
     if table not in ERASABLE:
         return "UPDATE"
-    return f"UPDATE OF {', '.join(ERASABLE[table][1])}"
+    return f"UPDATE OF {', '.join(ERASABLE[table].kept)}"
+
+
+def _personal(table: str) -> str:
+    return f"UPDATE OF {', '.join(ERASABLE[table].personal)}"

@@ -13,7 +13,8 @@ _LONGEST_NAME = 64
 
 def customer_text(turn: CustomerTurn) -> str:
     """What the customer wrote, in its fence, under the date it is answered on."""
-    return f"Hôm nay / today: {turn.today.isoformat()}\n{fenced('customer_message', turn.text)}"
+    today = f"Hôm nay / today: {turn.today.isoformat()}{_noted(turn.note)}"
+    return f"{today}\n{fenced('customer_message', turn.text)}"
 
 
 def correction_text(turn: Correction) -> str:
@@ -24,7 +25,11 @@ def correction_text(turn: Correction) -> str:
 def recap_text(turn: Recap) -> str:
     """The facts code keeps, and the summary in a fence of its own."""
     summary = fenced("summary", turn.summary)
-    return f"[earlier in this conversation] {inert(turn.facts)}\n{summary}"
+    return f"[earlier in this conversation] {inert(turn.facts)}{_noted(turn.note)}\n{summary}"
+
+
+def _noted(note: str) -> str:
+    return f"; {note}" if note else ""
 
 
 def echoed_name(name: str) -> str:

@@ -13,8 +13,10 @@ from support_agent.ports.storage.books import (
     Shortage,
 )
 from support_agent.ports.storage.compactions import Compaction, Compactions, MadeBy
-from support_agent.ports.storage.database import Database, Transaction
+from support_agent.ports.storage.database import Database, Rehearsal, Transaction
+from support_agent.ports.storage.memory import Preference, Preferences
 from support_agent.ports.storage.people import Installation, People, Policies, StoredPolicy
+from support_agent.ports.storage.privacy import InUse, Privacy
 from support_agent.ports.storage.reports import Reports, Tally
 from support_agent.ports.storage.requests import (
     Attempts,
@@ -34,8 +36,8 @@ from support_agent.ports.storage.switches import (
     Switches,
     SwitchName,
 )
-from support_agent.ports.storage.talk import Conversations, RunEnd, Runs
-from support_agent.ports.storage.trail import Audit, Outbox, Task, Tasks
+from support_agent.ports.storage.talk import Conversations, Received, RunEnd, Runs, Sender
+from support_agent.ports.storage.trail import Audit, Claimed, Outbox, Task, Tasks
 from support_agent.ports.storage.usage import UsageCounters, UsageFilter
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "Books",
     "CapKey",
     "CapScope",
+    "Claimed",
     "Compaction",
     "Compactions",
     "Conversations",
@@ -54,6 +57,7 @@ __all__ = [
     "FactBooked",
     "FactKind",
     "GatewayFact",
+    "InUse",
     "Inbox",
     "InboxEntry",
     "Installation",
@@ -65,12 +69,18 @@ __all__ = [
     "People",
     "Policies",
     "Posting",
+    "Preference",
+    "Preferences",
+    "Privacy",
     "Quotes",
+    "Received",
+    "Rehearsal",
     "Reports",
     "RequestFilter",
     "Requests",
     "RunEnd",
     "Runs",
+    "Sender",
     "Shortage",
     "StoredPolicy",
     "Switch",

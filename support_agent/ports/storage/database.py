@@ -2,11 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from support_agent.ports.storage.books import Books
 from support_agent.ports.storage.compactions import Compactions
+from support_agent.ports.storage.memory import Preferences
 from support_agent.ports.storage.people import Installation, People, Policies
+from support_agent.ports.storage.privacy import Privacy
 from support_agent.ports.storage.reports import Reports
 from support_agent.ports.storage.requests import Attempts, Decisions, Quotes, Requests
 from support_agent.ports.storage.switches import Destinations, Inbox, Switches
@@ -58,6 +60,10 @@ class Transaction(Protocol):
     def reports(self) -> Reports: ...
     @property
     def usage(self) -> UsageCounters: ...
+    @property
+    def preferences(self) -> Preferences: ...
+    @property
+    def privacy(self) -> Privacy: ...
 
     def database_now(self) -> datetime:
         """The database's own clock, aware: what ages of payments are measured by."""
@@ -96,3 +102,13 @@ class Database(Protocol):
     async def aclose(self) -> None:
         """Finish what was handed over, then close every connection."""
         ...
+
+
+class Rehearsal(Database, Protocol):
+    """A database where everything can be tried: whatever a transaction did is undone at its end.
+
+    Its result comes back all the same. Who must not change anything takes this and no `Database`.
+    """
+
+    @property
+    def keeps_nothing(self) -> Literal[True]: ...

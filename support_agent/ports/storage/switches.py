@@ -31,7 +31,10 @@ class Switches(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayoutDestination:
-    """A bank account that a customer gave; never changed, a new account is a new row."""
+    """A bank account that a customer gave; never changed, a new account is a new row.
+
+    One that was erased has neither number nor holder any more, and nothing is paid to it.
+    """
 
     id: str
     customer_id: str
@@ -40,15 +43,23 @@ class PayoutDestination:
     holder: str
     created_at: datetime
     added_by: str
+    salt: str | None = None  # in its digest, so that this cannot be guessed once it is erased
 
     @property
     def masked(self) -> str:
         """What may be shown: the bank and the last four digits."""
+        if self.erased:
+            return f"{self.bank} (erased)"
         return f"{self.bank} ••••{self.account_number[-4:]}"
+
+    @property
+    def erased(self) -> bool:
+        """Privacy took number and holder."""
+        return not self.account_number
 
 
 class Destinations(Protocol):
-    """Insert-only, by trigger."""
+    """Insert-only, by trigger, but that privacy may erase one."""
 
     def add(self, destination: PayoutDestination) -> None: ...
 

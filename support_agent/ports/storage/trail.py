@@ -1,6 +1,6 @@
 """The audit chain, the outbox and staff tasks as they are stored."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -70,11 +70,50 @@ class Audit(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """An event that is its claimer's to deliver while the lease runs; `tries` counts this one."""
+
+    seq: int
+    key: str
+    topic: str
+    tries: int
+
+
 class Outbox(Protocol):
-    """Events to the outside, written with what caused them; ids and codes only."""
+    """Events to the outside, written with what caused them; ids and codes only.
+
+    Events whose body names the same `conversation_id` leave one after the other, as they were
+    written; while one of them is tried again the later ones wait. Leases and pauses are counted by
+    the database's clock.
+    """
 
     def add(self, topic: str, *, key: str, body: Mapping[str, str], at: datetime) -> None:
         """`key` is unique: the same event twice is written once."""
+        ...
+
+    def is_due(self, topics: Collection[str]) -> bool:
+        """Whether `claim` would give anything or `skip` end anything."""
+        ...
+
+    def claim(self, topics: Collection[str], *, limit: int, lease_s: float) -> tuple[Claimed, ...]:
+        """Take the oldest that are due, of these topics; nobody else gets them meanwhile."""
+        ...
+
+    def body(self, claimed: Claimed) -> Mapping[str, str] | None:
+        """None when it is gone: the customer was erased since it was claimed."""
+        ...
+
+    def settle(self, claimed: Claimed, *, at: datetime) -> bool:
+        """It is over; False when the lease was over and somebody else has it, or had it."""
+        ...
+
+    def put_off(self, claimed: Claimed, *, pause_s: float) -> bool:
+        """To be tried again after a pause; False as `settle`."""
+        ...
+
+    def skip(self, topics: Collection[str], *, limit: int, at: datetime) -> int:
+        """End the oldest of all other topics, which nobody reads; how many."""
         ...
 
 
@@ -101,6 +140,10 @@ class Tasks(Protocol):
 
     def finish(self, task_id: str, *, by: str, at: datetime) -> bool:
         """False when it is done already."""
+        ...
+
+    def open_of(self, conversation_id: str) -> tuple[Task, ...]:
+        """Those of a conversation that are not done, oldest first."""
         ...
 
     def list(self, *, open_only: bool, limit: int, after: str | None = None) -> tuple[Task, ...]:

@@ -6,14 +6,8 @@ from enum import StrEnum
 import pytest
 from pydantic import ValidationError
 
-from support_agent.agent.tool_runner import (
-    MOST_FIELDS,
-    ToolRunner,
-    observed,
-    parse_arguments,
-    refused,
-    schema_of,
-)
+from support_agent.agent.arguments import MOST_FIELDS, parse_arguments, schema_of
+from support_agent.agent.tool_runner import ToolRunner, observed, refused
 from support_agent.container import MONEY_TOOLS
 from support_agent.domain.conversation import Assurance
 from support_agent.domain.errors import (

@@ -6,7 +6,9 @@ from typing import assert_never
 from support_agent.adapters.db.prepared import Row
 from support_agent.adapters.db.types import made_storable
 from support_agent.domain.conversation import Assurance
+from support_agent.domain.errors import NewerState
 from support_agent.domain.runs import (
+    STATE_VERSION,
     AskCustomer,
     CallTools,
     Decision,
@@ -66,7 +68,11 @@ def call_values(run_id: str, number: int, position: int, call: ToolCall) -> dict
 
 
 def joined(step_rows: Iterable[Row], call_rows: Iterable[Row]) -> tuple[RunStep, ...]:
-    """The steps, each with its calls."""
+    """The steps, each with its calls.
+
+    Raises:
+        NewerState: one was recorded by a newer program.
+    """
     calls: dict[tuple[str, int], list[RecordedCall]] = {}
     for row in call_rows:
         calls.setdefault((row.run_id, row.step), []).append(_recorded(row))
@@ -88,6 +94,8 @@ def _recorded(row: Row) -> RecordedCall:
 
 
 def _step(row: Row, calls: Sequence[RecordedCall]) -> RunStep:
+    if row.schema_version > STATE_VERSION:
+        raise NewerState(row.run_id, found=row.schema_version, known=STATE_VERSION)
     return RunStep(
         run_id=row.run_id,
         number=row.number,
@@ -136,4 +144,6 @@ def stored_run(row: Row) -> Run:
         steps=row.steps,
         consecutive_errors=row.consecutive_errors,
         epoch=row.epoch,
+        attempts=row.attempts,
+        answer_seq=row.answer_seq,
     )

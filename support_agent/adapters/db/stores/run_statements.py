@@ -5,16 +5,17 @@ import sqlalchemy as sa
 from support_agent.adapters.db.dialect import database_seconds
 from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.statements import table_of
-from support_agent.adapters.db.tables.talk import RunRow, StepRow, ToolCallRow
-from support_agent.domain.runs import RunStatus, StopReason
+from support_agent.adapters.db.tables.talk import ConversationRow, RunRow, StepRow, ToolCallRow
+from support_agent.domain.runs import STATE_VERSION, RunStatus
 
+conversations = table_of(ConversationRow)
 runs = table_of(RunRow)
 steps = table_of(StepRow)
 tool_calls = table_of(ToolCallRow)
 
 
-def _literal(status: str) -> sa.ColumnElement[str]:
-    """Written out in the SQL, or the partial index is not used under a generic plan."""
+def written_out(status: str) -> sa.ColumnElement[str]:
+    """A status as SQL has it: a bound one finds no partial index under a generic plan."""
     return sa.literal_column(f"'{status}'", sa.Text)
 
 
@@ -55,7 +56,7 @@ _OWNED = (
     sa.select(runs.c.id)
     .where(
         runs.c.id == tool_calls.c.run_id,
-        runs.c.status == _literal("running"),
+        runs.c.status == written_out("running"),
         runs.c.epoch == sa.bindparam("epoch_"),
     )
     .with_for_update(read=True)
@@ -80,12 +81,15 @@ ADD_STEP = Prepared(
     sa.insert(steps)
     .inline()
     .from_select(
-        _STEP,
-        sa.select(*(sa.bindparam(name, type_=steps.c[name].type) for name in _STEP)).where(
+        (*_STEP, "schema_version"),
+        sa.select(
+            *(sa.bindparam(name, type_=steps.c[name].type) for name in _STEP),
+            sa.literal_column(str(STATE_VERSION), sa.BigInteger),
+        ).where(
             sa.select(runs.c.id)
             .where(
                 runs.c.id == sa.bindparam("run_id"),
-                runs.c.status == _literal("running"),
+                runs.c.status == written_out("running"),
                 runs.c.epoch == sa.bindparam("epoch_"),
             )
             .with_for_update(read=True)
@@ -98,27 +102,45 @@ ADD_CALLS = Prepared(
     sa.insert(tool_calls).inline(),
     columns=("id", "run_id", "step", "position", "provider_id", "name", "arguments"),
 )
-_OF_RUN = steps.c.run_id == runs.c.id
-CLOSE_ORPHAN = Prepared(
+_STORED = (
+    sa.select(sa.func.count())
+    .select_from(steps)
+    .where(steps.c.run_id == runs.c.id)
+    .scalar_subquery()
+)
+TAKE_OVER = Prepared(
     sa.update(runs)
     .where(
-        runs.c.conversation_id == sa.bindparam("conversation"), runs.c.status == _literal("running")
+        runs.c.conversation_id == sa.bindparam("conversation"),
+        runs.c.status == written_out("running"),
     )
     .values(
-        status=RunStatus.STOPPED,
-        stop_reason=StopReason.CANCELLED,
-        ended_at=sa.bindparam("at"),
-        # Replies that were no decision made no step, and count for a run that was resumed.
-        steps=_larger(
-            runs.c.steps,
-            sa.select(sa.func.count()).select_from(steps).where(_OF_RUN).scalar_subquery(),
+        epoch=sa.bindparam("epoch_"),
+        # An owner that got on with it was not broken by it: it had other conversations in hand.
+        attempts=sa.case(
+            (runs.c.steps < _STORED, 1),
+            else_=runs.c.attempts + sa.bindparam("counted", type_=sa.BigInteger),
         ),
+        operator=sa.func.coalesce(sa.bindparam("by", type_=sa.Text), runs.c.operator),
+        # Replies that were no decision made no step, and count for a run that was resumed.
+        steps=_larger(runs.c.steps, _STORED),
         **{name: _larger(runs.c[name], _sum_of_steps(name)) for name in _COUNTED},
     )
-    .returning(runs.c.id)
+    .returning(runs)
+)
+GIVE_UP = Prepared(
+    sa.update(runs)
+    .where(
+        runs.c.id == sa.bindparam("id_"),
+        runs.c.epoch == sa.bindparam("epoch_"),
+        runs.c.status == written_out("running"),
+    )
+    .values(attempts=runs.c.attempts - 1)
 )
 END = Prepared(
-    sa.update(runs).where(runs.c.id == sa.bindparam("id_"), runs.c.status == _literal("running")),
+    sa.update(runs).where(
+        runs.c.id == sa.bindparam("id_"), runs.c.status == written_out("running")
+    ),
     columns=(
         *("status", "stop_reason", "ended_at", "steps", "consecutive_errors", "answer_seq"),
         *_COUNTED,
@@ -129,13 +151,21 @@ REOPEN = Prepared(
     sa.update(runs)
     .where(
         runs.c.id == sa.bindparam("id_"),
-        runs.c.status == _literal("stopped"),
+        sa.or_(runs.c.status == written_out("stopped"), runs.c.status == written_out("dead")),
         ~sa.exists().where(
             _OTHER.c.conversation_id == runs.c.conversation_id,
-            _OTHER.c.status == _literal("running"),
+            _OTHER.c.status == written_out("running"),
         ),
     )
-    .values(status=RunStatus.RUNNING, stop_reason=None, ended_at=None, epoch=sa.bindparam("epoch_"))
+    .values(
+        status=RunStatus.RUNNING,
+        stop_reason=None,
+        ended_at=None,
+        answer_seq=None,
+        epoch=sa.bindparam("epoch_"),
+        attempts=1,
+        operator=sa.func.coalesce(sa.bindparam("by", type_=sa.Text), runs.c.operator),
+    )
 )
 GET = Prepared(sa.select(runs).where(runs.c.id == sa.bindparam("id_")))
 STEPS = Prepared(
@@ -165,3 +195,19 @@ CALLS_OF_CONVERSATION = Prepared(
     .order_by(tool_calls.c.run_id, tool_calls.c.step, tool_calls.c.position)
 )
 MODEL_CALLS = Prepared(_asked())
+# Who ends a run has its conversation's row first, and reads how requests stand after it.
+HOLD = Prepared(
+    sa.select(conversations.c.id)
+    .where(conversations.c.id == sa.bindparam("conversation"))
+    .with_for_update()
+)
+WILL_STATE = Prepared(
+    sa.select(runs.c.id)
+    .join(tool_calls, tool_calls.c.run_id == runs.c.id)
+    .where(
+        runs.c.conversation_id == sa.bindparam("conversation"),
+        runs.c.status == written_out("running"),
+        sa.type_coerce(tool_calls.c.request_ids, sa.Text).contains(sa.bindparam("request")),
+    )
+    .limit(1)
+)

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from support_agent.adapters.db.dialect import is_postgres
 from support_agent.adapters.db.statements import insert_new, storable
 from support_agent.adapters.db.stores.run_rows import (
     call_values,
@@ -18,15 +19,19 @@ from support_agent.adapters.db.stores.run_statements import (
     ANSWER,
     CALLS,
     CALLS_OF_CONVERSATION,
-    CLOSE_ORPHAN,
     END,
     GET,
+    GIVE_UP,
+    HOLD,
     MODEL_CALLS,
     REOPEN,
     STEPS,
     STEPS_OF_CONVERSATION,
+    TAKE_OVER,
+    WILL_STATE,
     runs,
     tool_calls,
+    written_out,
 )
 from support_agent.adapters.db.types import made_storable
 from support_agent.domain.errors import OrderNotFound
@@ -35,6 +40,7 @@ from support_agent.domain.runs import (
     Decision,
     Observation,
     Run,
+    RunStatus,
     RunStep,
     ToolCall,
     Usage,
@@ -62,14 +68,20 @@ class SqlRuns:
             "consecutive_errors": run.consecutive_errors,
             **usage_values(run.usage),
             "epoch": run.epoch,
+            "attempts": run.attempts,
         }
         return insert_new(self._connection, runs, values) == 1
 
-    def close_orphan(self, conversation_id: str, *, at: datetime) -> str | None:
-        """The dead owner never told its counters: they are taken from its steps."""
-        parameters = {"conversation": conversation_id, "at": at}
-        closed: str | None = CLOSE_ORPHAN.value(self._connection, parameters)
-        return closed
+    def take_over(
+        self, conversation_id: str, *, epoch: int, counts: bool = True, operator: str | None = None
+    ) -> Run | None:
+        """The owner that is gone never told its counters: they are taken from its steps."""
+        parameters = {"conversation": conversation_id, "epoch_": epoch, "counted": int(counts)}
+        row = TAKE_OVER.first(self._connection, {**parameters, "by": operator})
+        return None if row is None else stored_run(row)
+
+    def give_up(self, run_id: str, *, epoch: int) -> None:
+        GIVE_UP.run(self._connection, {"id_": run_id, "epoch_": epoch})
 
     def end(self, end: RunEnd) -> bool:
         parameters = {
@@ -84,8 +96,9 @@ class SqlRuns:
         }
         return END.run(self._connection, parameters) == 1
 
-    def reopen(self, run_id: str, *, epoch: int) -> bool:
-        return REOPEN.run(self._connection, {"id_": run_id, "epoch_": epoch}) == 1
+    def reopen(self, run_id: str, *, epoch: int, operator: str | None) -> bool:
+        parameters = {"id_": run_id, "epoch_": epoch, "by": operator}
+        return REOPEN.run(self._connection, parameters) == 1
 
     def get(self, run_id: str) -> Run | None:
         if not storable(run_id):
@@ -94,13 +107,23 @@ class SqlRuns:
         return None if row is None else stored_run(row)
 
     def list(
-        self, *, conversation_id: str | None, limit: int, before: str | None
+        self,
+        *,
+        conversation_id: str | None,
+        limit: int,
+        before: str | None,
+        status: RunStatus | None = None,
     ) -> tuple[Run, ...]:
-        statement = sa.select(runs).order_by(runs.c.id.desc()).limit(limit)
+        # Those that are running are few: found by their own index and sorted. The other one holds
+        # every run there ever was, and would be walked for them.
+        order = runs.c.id.concat("") if status is RunStatus.RUNNING else runs.c.id
+        statement = sa.select(runs).order_by(order.desc()).limit(limit)
         if conversation_id is not None:
             statement = statement.where(runs.c.conversation_id == conversation_id)
         if before is not None:
-            statement = statement.where(runs.c.id < before)
+            statement = statement.where(order < before)
+        if status is not None:
+            statement = statement.where(runs.c.status == written_out(status))
         return tuple(stored_run(row) for row in self._connection.execute(statement))
 
     def add_step(
@@ -152,6 +175,12 @@ class SqlRuns:
         here = {"conversation": conversation_id, "after": after_seq}
         total = MODEL_CALLS.value(self._connection, here)
         return int(total or 0)
+
+    def will_state(self, conversation_id: str, request_id: str) -> bool:
+        here = {"conversation": conversation_id}
+        if is_postgres(self._connection):
+            HOLD.first(self._connection, here)
+        return WILL_STATE.first(self._connection, here | {"request": request_id}) is not None
 
     def not_found(self, conversation_id: str) -> tuple[str, ...]:
         found = self._connection.execute(

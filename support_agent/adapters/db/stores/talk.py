@@ -1,57 +1,100 @@
 """Conversations and their messages in SQL."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 import sqlalchemy as sa
 
-from support_agent.adapters.db.dialect import database_seconds
+from support_agent.adapters.db.dialect import database_seconds, is_postgres, words_of
 from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.statements import storable, table_of
-from support_agent.adapters.db.tables.talk import ConversationRow, MessageRow
+from support_agent.adapters.db.tables.memory import PreferenceRow
+from support_agent.adapters.db.tables.talk import UNREAD, ConversationRow, MessageRow, RunRow
 from support_agent.adapters.db.types import made_storable
-from support_agent.domain.conversation import Assurance, Author, Conversation, Message
+from support_agent.domain.conversation import (
+    Assurance,
+    Author,
+    Claim,
+    Conversation,
+    Message,
+    Released,
+    Unread,
+    Waiting,
+)
 from support_agent.domain.errors import ConversationNotFound
+from support_agent.domain.preferences import Known, PreferenceKind, known_of, written
 from support_agent.domain.reasons import Language
-from support_agent.ports.storage.talk import Question
+from support_agent.domain.runs import RunStatus
+from support_agent.ports.storage.talk import Question, Received, Sender
 
 conversations = table_of(ConversationRow)
 messages = table_of(MessageRow)
+preferences = table_of(PreferenceRow)
+runs = table_of(RunRow)
 
 _ID = conversations.c.id == sa.bindparam("id_")
 
-# The update that counts also locks the row, so that two messages never share a number.
+# The update that counts also locks the row, so that two messages never share a number. Nothing is
+# written any more in one that was erased, maybe since it was looked at.
 _COUNT = Prepared(
     sa.update(conversations)
-    .where(_ID)
+    .where(_ID, conversations.c.erased_at.is_(None))
     .values(next_seq=conversations.c.next_seq + 1)
     .returning(conversations.c.next_seq - 1)
 )
+# Written out in the SQL, or a partial index is not used under a generic plan.
+_IS_UNREAD = sa.text(UNREAD)
+_IS_RUNNING = sa.text("runs.status = 'running'")
+_NOBODY_HAS_IT = sa.or_(
+    conversations.c.lease_until.is_(None), conversations.c.lease_until <= database_seconds()
+)
+# By the parameter: in RETURNING, SQLAlchemy writes a bare `id` for SQLite, the inner table's there.
+_HAS_UNREAD = (
+    sa.select(messages.c.seq)
+    .where(messages.c.conversation_id == sa.bindparam("id_"), _IS_UNREAD)
+    .exists()
+)
+_HAS_RUNNING = (
+    sa.select(runs.c.id).where(runs.c.conversation_id == sa.bindparam("id_"), _IS_RUNNING).exists()
+)
+_HOLD = Prepared(sa.select(conversations.c.id).where(_ID).with_for_update())
 _CLAIM = Prepared(
     sa.update(conversations)
-    .where(
-        _ID,
-        sa.or_(
-            conversations.c.lease_until.is_(None),
-            conversations.c.lease_until <= database_seconds(),
-        ),
-    )
+    .where(_ID, sa.or_(_NOBODY_HAS_IT, conversations.c.epoch == sa.bindparam("held")))
     .values(
         epoch=conversations.c.epoch + 1,
         lease_until=database_seconds() + sa.bindparam("lease_s", type_=sa.Double),
     )
-    .returning(conversations.c.epoch)
+    .returning(
+        conversations.c.epoch,
+        _HAS_RUNNING.label("has_orphan"),
+        _HAS_UNREAD.label("has_unread"),
+    )
 )
 _RELEASE = Prepared(
     sa.update(conversations)
     .where(_ID, conversations.c.epoch == sa.bindparam("epoch_"))
     .values(lease_until=None)
+    .returning(conversations.c.handed_off_at, _HAS_UNREAD.label("has_unread"))
 )
+_REMEMBERED = preferences.c.customer_id == sa.bindparam("of_customer", type_=sa.Text)
+_KNOWN = sa.literal_column("'0:'", sa.Text) + preferences.c.kind + "=" + preferences.c.value
+_ASKED_FOR = (
+    sa.select(preferences.c.value)
+    .where(_REMEMBERED, preferences.c.kind == PreferenceKind.LANGUAGE)
+    .scalar_subquery()
+)
+# What is remembered of the customer comes with it in the same statement.
 _ADD = Prepared(
-    sa.insert(conversations).inline(),
+    sa.insert(conversations)
+    .inline()
+    .values(
+        known=sa.select(words_of(_KNOWN)).where(_REMEMBERED).scalar_subquery(),
+        language=sa.func.coalesce(_ASKED_FOR, sa.bindparam("detected", type_=sa.Text)),
+    ),
     columns=(
-        *("id", "channel", "account", "external_contact", "customer_id", "assurance", "language"),
+        *("id", "channel", "account", "external_contact", "customer_id", "assurance"),
         *("created_at", "epoch"),
     ),
 )
@@ -59,6 +102,64 @@ _GET = Prepared(sa.select(conversations).where(_ID))
 _APPEND = Prepared(
     sa.insert(messages).inline(),
     columns=("conversation_id", "seq", "author", "text", "at", "run_id"),
+)
+_RECEIVE = Prepared(
+    sa.insert(messages)
+    .inline()
+    .from_select(
+        _RECEIVED := (
+            *("conversation_id", "seq", "author", "text", "at", "run_id", "channel_message_id"),
+            *("operator", "assurance", "posted_at"),
+        ),
+        sa.select(
+            *(
+                database_seconds()
+                if name == "posted_at"
+                else sa.bindparam(name, type_=messages.c[name].type)
+                for name in _RECEIVED
+            )
+        ),
+        include_defaults=False,
+    )
+)
+_UNREAD = Prepared(
+    sa.select(messages, (database_seconds() - messages.c.posted_at).label("waited_s"))
+    .where(messages.c.conversation_id == sa.bindparam("id_"), _IS_UNREAD)
+    .order_by(messages.c.seq)
+)
+_MARK_READ = Prepared(
+    sa.update(messages)
+    .where(
+        messages.c.conversation_id == sa.bindparam("id_"),
+        messages.c.seq <= sa.bindparam("through"),
+        _IS_UNREAD,
+    )
+    .values(run_id=sa.bindparam("reader"), read_seq=sa.bindparam("last"))
+)
+_MESSAGE = Prepared(
+    sa.select(messages).where(
+        messages.c.conversation_id == sa.bindparam("id_"), messages.c.seq == sa.bindparam("seq_")
+    )
+)
+
+
+def _waited(kind: Callable[[sa.ColumnElement[float]], sa.ColumnElement[float]]) -> Any:  # noqa: ANN401 - a scalar subquery
+    return (
+        # One that went through an older schema has no time: it has waited for long.
+        sa.select(kind(database_seconds() - sa.func.coalesce(messages.c.posted_at, 0.0)))
+        .where(messages.c.conversation_id == conversations.c.id, _IS_UNREAD)
+        .correlate(conversations)
+        .scalar_subquery()
+    )
+
+
+_WAITING = Prepared(
+    sa.select(
+        sa.func.coalesce(conversations.c.lease_until - database_seconds(), 0.0).label("left_s"),
+        _HAS_RUNNING.label("is_running"),
+        _waited(sa.func.min).label("newest_s"),
+        _waited(sa.func.max).label("oldest_s"),
+    ).where(_ID)
 )
 _MESSAGES = Prepared(
     sa.select(messages)
@@ -87,6 +188,7 @@ class SqlConversations:
         self._connection = connection
 
     def add(self, conversation: Conversation) -> None:
+        is_sure = conversation.assurance is Assurance.VERIFIED
         _ADD.run(
             self._connection,
             {
@@ -96,9 +198,10 @@ class SqlConversations:
                 "external_contact": conversation.external_contact,
                 "customer_id": conversation.customer_id,
                 "assurance": int(conversation.assurance),
-                "language": conversation.language,
                 "created_at": conversation.created_at,
                 "epoch": conversation.epoch,
+                "detected": conversation.language,
+                "of_customer": conversation.customer_id if is_sure else None,
             },
         )
 
@@ -109,9 +212,16 @@ class SqlConversations:
         return None if row is None else _conversation(row)
 
     def list(
-        self, *, customer_id: str | None, limit: int, before: str | None
+        self,
+        *,
+        customer_id: str | None,
+        limit: int,
+        before: str | None,
+        handed_off: bool = False,
     ) -> tuple[Conversation, ...]:
         statement = sa.select(conversations).order_by(conversations.c.id.desc()).limit(limit)
+        if handed_off:
+            statement = statement.where(conversations.c.handed_off_at.is_not(None))
         if customer_id is not None:
             statement = statement.where(conversations.c.customer_id == customer_id)
         if before is not None:
@@ -142,6 +252,113 @@ class SqlConversations:
         )
         return int(seq)
 
+    def receive(self, message: Received) -> int:
+        """Number it and write it; raises as `append`."""
+        seq = _COUNT.value(self._connection, {"id_": message.conversation_id})
+        if seq is None:
+            raise ConversationNotFound(message.conversation_id)
+        _RECEIVE.run(
+            self._connection,
+            {
+                "conversation_id": message.conversation_id,
+                "seq": seq,
+                "author": Author.CUSTOMER,
+                "text": made_storable(message.text),
+                "at": message.at,
+                "run_id": message.run_id,
+                "channel_message_id": message.message_id,
+                "operator": message.operator,
+                "assurance": int(message.assurance),
+            },
+        )
+        return int(seq)
+
+    def delivered(self, sender: Sender, message_id: str) -> Message | None:
+        """SQLite has one writer; PostgreSQL is told to let no other at the same id."""
+        if is_postgres(self._connection):
+            key = repr((sender.channel, sender.account, sender.external_contact, message_id))
+            lock = sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(key, 0))
+            self._connection.execute(sa.select(lock))
+        found = (
+            sa.select(messages)
+            .join(conversations, conversations.c.id == messages.c.conversation_id)
+            .where(
+                messages.c.channel_message_id == message_id,
+                conversations.c.channel == sender.channel,
+                conversations.c.account == sender.account,
+                conversations.c.external_contact == sender.external_contact,
+                conversations.c.customer_id == sender.customer_id,
+            )
+        )
+        if sender.conversation_id is not None:
+            found = found.where(conversations.c.id == sender.conversation_id)
+        row = self._connection.execute(found.order_by(conversations.c.id).limit(1)).first()
+        return None if row is None else _message(row)
+
+    def unread(self, conversation_id: str) -> tuple[Unread, ...]:
+        rows = _UNREAD.all(self._connection, {"id_": conversation_id})
+        return tuple(_unread(row) for row in rows)
+
+    def mark_read(
+        self, conversation_id: str, *, run_id: str, through_seq: int, last_seq: int
+    ) -> None:
+        here = {"id_": conversation_id, "through": through_seq}
+        _MARK_READ.run(self._connection, {**here, "reader": run_id, "last": last_seq})
+
+    def unread_again(self, conversation_id: str, *, after_seq: int) -> int:
+        unanswered = sa.select(runs.c.id).where(
+            runs.c.conversation_id == conversation_id,
+            runs.c.status == RunStatus.HANDED_OFF,
+            runs.c.answer_seq.is_(None),
+        )
+        written = sa.and_(
+            messages.c.conversation_id == conversation_id,
+            messages.c.author == Author.CUSTOMER,
+            messages.c.seq > after_seq,
+            messages.c.run_id.in_(unanswered),
+        )
+        unread = sa.update(messages).where(written).values(run_id=None, read_seq=None)
+        return self._connection.execute(unread).rowcount
+
+    def message(self, conversation_id: str, seq: int) -> Message | None:
+        row = _MESSAGE.first(self._connection, {"id_": conversation_id, "seq_": seq})
+        return None if row is None else _message(row)
+
+    def operators(self, conversation_id: str) -> frozenset[str]:
+        """Of messages that are older than their column the run says it."""
+        found = sa.union(
+            sa.select(messages.c.operator).where(messages.c.conversation_id == conversation_id),
+            sa.select(runs.c.operator).where(runs.c.conversation_id == conversation_id),
+        )
+        return frozenset(filter(None, self._connection.execute(found).scalars()))
+
+    def due(self, *, limit: int, after: str | None = None) -> tuple[str, ...]:
+        waiting = sa.union(
+            sa.select(messages.c.conversation_id).where(_IS_UNREAD),
+            sa.select(runs.c.conversation_id).where(_IS_RUNNING),
+        ).subquery()
+        statement = (
+            sa.select(conversations.c.id)
+            .join(waiting, waiting.c.conversation_id == conversations.c.id)
+            .where(_NOBODY_HAS_IT)
+            .order_by(conversations.c.id)
+            .limit(limit)
+        )
+        if after is not None:
+            statement = statement.where(conversations.c.id > after)
+        return tuple(self._connection.execute(statement).scalars())
+
+    def waiting(self, conversation_id: str) -> Waiting | None:
+        row = _WAITING.first(self._connection, {"id_": conversation_id})
+        if row is None:
+            return None
+        return Waiting(
+            left_s=row.left_s,
+            is_running=bool(row.is_running),
+            newest_s=row.newest_s,
+            oldest_s=row.oldest_s,
+        )
+
     def messages(self, conversation_id: str, *, after_seq: int = 0) -> tuple[Message, ...]:
         parameters = {"id_": conversation_id, "after_seq": after_seq}
         return tuple(_message(row) for row in _MESSAGES.all(self._connection, parameters))
@@ -162,6 +379,14 @@ class SqlConversations:
         )
         return frozenset(questions) & {(row.conversation_id, row.at) for row in found}
 
+    def know(self, conversation_id: str, new: Sequence[Known]) -> None:
+        before = sa.func.coalesce(conversations.c.known + " ", "")
+        self._connection.execute(
+            sa.update(conversations)
+            .where(conversations.c.id == conversation_id)
+            .values(known=before + written(new))
+        )
+
     def set_language(self, conversation_id: str, language: Language) -> None:
         self._connection.execute(
             sa.update(conversations)
@@ -169,14 +394,33 @@ class SqlConversations:
             .values(language=language)
         )
 
-    def claim(self, conversation_id: str, *, lease_s: float) -> int | None:
-        parameters = {"id_": conversation_id, "lease_s": lease_s}
-        epoch: int | None = _CLAIM.value(self._connection, parameters)
-        return epoch
+    def claim(
+        self, conversation_id: str, *, lease_s: float, held: int | None = None
+    ) -> Claim | None:
+        self._hold(conversation_id)
+        parameters = {"id_": conversation_id, "lease_s": lease_s, "held": held}
+        row = _CLAIM.first(self._connection, parameters)
+        if row is None:
+            return None
+        return Claim(
+            epoch=row.epoch, has_orphan=bool(row.has_orphan), has_unread=bool(row.has_unread)
+        )
 
-    def release(self, conversation_id: str, *, epoch: int) -> bool:
+    def release(self, conversation_id: str, *, epoch: int) -> Released | None:
+        self._hold(conversation_id)
         parameters = {"id_": conversation_id, "epoch_": epoch}
-        return _RELEASE.run(self._connection, parameters) == 1
+        row = _RELEASE.first(self._connection, parameters)
+        if row is None:
+            return None
+        return Released(handed_off=row.handed_off_at is not None, has_unread=bool(row.has_unread))
+
+    def _hold(self, conversation_id: str) -> None:
+        """PostgreSQL looks for what is unread as of when a statement began to wait for the row.
+
+        So the waiting is a statement of its own. SQLite has one writer.
+        """
+        if is_postgres(self._connection):
+            _HOLD.first(self._connection, {"id_": conversation_id})
 
     def hand_off(self, conversation_id: str) -> bool:
         return self._connection.execute(_HAND_OFF, {"id_": conversation_id}).rowcount == 1
@@ -197,6 +441,20 @@ def _conversation(row: sa.Row[*tuple[Any, ...]]) -> Conversation:
         created_at=row.created_at,
         handed_off=row.handed_off_at is not None,
         epoch=row.epoch,
+        last_seq=row.next_seq - 1,
+        known=known_of(row.known),
+        erased=row.erased_at is not None,
+    )
+
+
+def _unread(row: sa.Row[*tuple[Any, ...]]) -> Unread:
+    return Unread(
+        seq=row.seq,
+        text=row.text,
+        at=row.at,
+        operator=row.operator,
+        assurance=Assurance(row.assurance or 0),
+        waited_s=row.waited_s or 0.0,
     )
 
 
@@ -208,4 +466,6 @@ def _message(row: sa.Row[*tuple[Any, ...]]) -> Message:
         text=row.text,
         at=row.at,
         run_id=row.run_id,
+        read_seq=row.read_seq,
+        assurance=None if row.assurance is None else Assurance(row.assurance),
     )

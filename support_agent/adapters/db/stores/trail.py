@@ -1,20 +1,36 @@
 """The outbox and staff tasks in SQL."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from support_agent.adapters.db.dialect import database_seconds
 from support_agent.adapters.db.statements import insert_new, storable, table_of
 from support_agent.adapters.db.tables.trail import OutboxRow, TaskRow
 from support_agent.domain.errors import InvalidInput
-from support_agent.ports.storage import Task
+from support_agent.ports.storage import Claimed, Task
 
 Row = sa.Row[*tuple[Any, ...]]
 
 outbox = table_of(OutboxRow)
 tasks = table_of(TaskRow)
+
+
+# Written out in the SQL, or the partial indexes are not used under a generic plan.
+_OPEN = sa.text("outbox.delivered_at IS NULL")
+_EARLIER = outbox.alias("earlier")
+_IS_DUE = sa.and_(
+    sa.or_(outbox.c.retry_at.is_(None), outbox.c.retry_at <= database_seconds()),
+    sa.not_(
+        sa.exists().where(
+            _EARLIER.c.stream == outbox.c.stream,
+            _EARLIER.c.seq < outbox.c.seq,
+            sa.text("earlier.delivered_at IS NULL"),
+        )
+    ),
+)
 
 
 class SqlOutbox:
@@ -24,8 +40,61 @@ class SqlOutbox:
         self._connection = connection
 
     def add(self, topic: str, *, key: str, body: Mapping[str, str], at: datetime) -> None:
+        stream = body.get("conversation_id")
         values = {"topic": topic, "key": key, "body": dict(body), "created_at": at}
-        insert_new(self._connection, outbox, values, on=["key"])
+        insert_new(self._connection, outbox, {**values, "stream": stream}, on=["key"])
+
+    def is_due(self, topics: Collection[str]) -> bool:
+        wanted = sa.or_(outbox.c.topic.not_in(topics), _IS_DUE)
+        found = sa.select(outbox.c.seq).where(_OPEN, wanted).limit(1)
+        return self._connection.execute(found).first() is not None
+
+    def claim(self, topics: Collection[str], *, limit: int, lease_s: float) -> tuple[Claimed, ...]:
+        """Rows that another claimer is just taking are left to it, where there can be two."""
+        due = (
+            sa.select(outbox.c.seq)
+            .where(_OPEN, _IS_DUE, outbox.c.topic.in_(topics))
+            .order_by(outbox.c.seq)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+        rows = self._connection.execute(
+            sa.update(outbox)
+            .where(outbox.c.seq.in_(due))
+            .values(retry_at=database_seconds() + lease_s, attempts=outbox.c.attempts + 1)
+            .returning(outbox.c.seq, outbox.c.key, outbox.c.topic, outbox.c.attempts)
+        )
+        taken = [Claimed(seq=r.seq, key=r.key, topic=r.topic, tries=r.attempts) for r in rows]
+        return tuple(sorted(taken, key=lambda claimed: claimed.seq))
+
+    def body(self, claimed: Claimed) -> Mapping[str, str] | None:
+        found = sa.select(outbox.c.body).where(outbox.c.seq == claimed.seq)
+        body: Mapping[str, str] | None = self._connection.execute(found).scalar_one_or_none()
+        return body
+
+    def settle(self, claimed: Claimed, *, at: datetime) -> bool:
+        return self._end(claimed, delivered_at=at, retry_at=None)
+
+    def put_off(self, claimed: Claimed, *, pause_s: float) -> bool:
+        return self._end(claimed, retry_at=database_seconds() + pause_s)
+
+    def skip(self, topics: Collection[str], *, limit: int, at: datetime) -> int:
+        others = (
+            sa.select(outbox.c.seq)
+            .where(_OPEN, outbox.c.topic.not_in(topics))
+            .order_by(outbox.c.seq)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        )
+        ended = sa.update(outbox).where(outbox.c.seq.in_(others)).values(delivered_at=at)
+        return self._connection.execute(ended).rowcount
+
+    def _end(self, claimed: Claimed, **values: Any) -> bool:  # noqa: ANN401 - column values
+        """Each claim counts the tries up, so that a later one tells itself by their number."""
+        mine = (outbox.c.seq == claimed.seq, outbox.c.attempts == claimed.tries, _OPEN)
+        return (
+            self._connection.execute(sa.update(outbox).where(*mine).values(**values)).rowcount == 1
+        )
 
 
 class SqlTasks:
@@ -60,6 +129,14 @@ class SqlTasks:
             .values(done_at=at, done_by=by)
         )
         return done.rowcount == 1
+
+    def open_of(self, conversation_id: str) -> tuple[Task, ...]:
+        statement = (
+            sa.select(tasks)
+            .where(sa.text("tasks.done_at IS NULL"), tasks.c.conversation_id == conversation_id)
+            .order_by(tasks.c.created_at, tasks.c.id)
+        )
+        return tuple(_task(row) for row in self._connection.execute(statement))
 
     def list(self, *, open_only: bool, limit: int, after: str | None = None) -> tuple[Task, ...]:
         key = sa.tuple_(tasks.c.created_at, tasks.c.id)

@@ -23,7 +23,10 @@ class SwitchRow(Table, table=True):
 
 
 class PayoutDestinationRow(Table, table=True):
-    """A bank account a customer gave. Insert-only by trigger."""
+    """A bank account a customer gave. Insert-only by trigger, but that it may be erased.
+
+    `salt` keeps its digest from being guessed; None in accounts from before there was one.
+    """
 
     __tablename__ = "payout_destinations"
     __table_args__ = (sa.Index("ix_payout_destinations_customer", "customer_id", "created_at"),)
@@ -35,13 +38,17 @@ class PayoutDestinationRow(Table, table=True):
     holder: str = Field(sa_column=text(info=PERSONAL))
     created_at: datetime = Field(sa_column=instant())
     added_by: str = Field(sa_column=text(info=BOOKS))
+    salt: str | None = Field(sa_column=text(info=PERSONAL, nullable=True))
 
 
 class ProviderEventRow(Table, table=True):
     """The inbox: one row an accepted event, by the provider's own id."""
 
     __tablename__ = "provider_events"
-    __table_args__ = (sa.PrimaryKeyConstraint("gateway", "event_id"),)
+    __table_args__ = (
+        sa.PrimaryKeyConstraint("gateway", "event_id"),
+        sa.Index("ix_provider_events_received_at", "received_at"),
+    )
 
     gateway: str = Field(sa_column=text(info=TECHNICAL))
     event_id: str = Field(sa_column=text(info=TECHNICAL))

@@ -24,7 +24,11 @@ UNREAD = "run_id IS NULL AND author = 'customer'"
 
 
 class ConversationRow(Table, table=True):
-    """`next_seq` numbers the messages; `epoch` and `lease_until` say whose turn it is."""
+    """`next_seq` numbers the messages; `epoch` and `lease_until` say whose turn it is.
+
+    `known` is what was remembered of the customer when it began, and what was added since: it never
+    changes otherwise, for models are shown it. `erased_at`: its texts are gone, and it is closed.
+    """
 
     __tablename__ = "conversations"
     __table_args__ = (
@@ -33,6 +37,12 @@ class ConversationRow(Table, table=True):
         sa.CheckConstraint("next_seq >= 1", name="next_seq"),
         sa.CheckConstraint("epoch >= 0", name="epoch"),
         sa.Index("ix_conversations_customer_id_id", "customer_id", "id"),
+        sa.Index(
+            "ix_conversations_kept",
+            "created_at",
+            sqlite_where=sa.text("erased_at IS NULL"),
+            postgresql_where=sa.text("erased_at IS NULL"),
+        ),
     )
 
     id: str = Field(sa_column=text_column(info=TECHNICAL, primary_key=True))
@@ -47,6 +57,8 @@ class ConversationRow(Table, table=True):
     next_seq: int = Field(sa_column=counter(default=1))
     epoch: int = Field(sa_column=counter())
     lease_until: float | None = Field(sa_column=real_seconds(nullable=True))
+    known: str | None = Field(sa_column=text_column(info=PERSONAL, nullable=True))
+    erased_at: datetime | None = Field(sa_column=instant(nullable=True))
 
 
 class MessageRow(Table, table=True):
@@ -83,12 +95,22 @@ class MessageRow(Table, table=True):
     operator: str | None = Field(sa_column=text_column(info=BOOKS, nullable=True))
     assurance: int | None = Field(sa_column=sa.Column(sa.Integer, nullable=True))
     posted_at: float | None = Field(sa_column=real_seconds(nullable=True))
+    # The last message there was when a run read it; None: it was the last itself.
+    read_seq: int | None = Field(sa_column=sa.Column(sa.BigInteger, nullable=True))
+
+
+def _of_status(status: RunStatus) -> sa.Index:
+    """For listing runs of a state that few of them end in; the others are soon found without."""
+    where = sa.text(f"status = '{status}'")
+    name = f"ix_runs_{status}"
+    return sa.Index(name, "status", "id", sqlite_where=where, postgresql_where=where)
 
 
 class RunRow(Table, table=True):
     """One turn of the agent; a conversation has at most one that is running.
 
-    `trigger_seq` is the last message it was started with. `attempts` counts the owners it had.
+    `trigger_seq` is the last message it was started with. `attempts` counts the owners it had that
+    did not get on with it.
     """
 
     __tablename__ = "runs"
@@ -109,6 +131,10 @@ class RunRow(Table, table=True):
             unique=True,
             sqlite_where=sa.text("status = 'running'"),
             postgresql_where=sa.text("status = 'running'"),
+        ),
+        *(
+            _of_status(status)
+            for status in (RunStatus.STOPPED, RunStatus.HANDED_OFF, RunStatus.DEAD)
         ),
     )
 

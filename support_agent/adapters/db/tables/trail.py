@@ -85,14 +85,26 @@ class AuditHeadRow(Table, table=True):
 
 
 class OutboxRow(Table, table=True):
-    """An event to the outside, written with what caused it."""
+    """An event to the outside, written with what caused it.
+
+    Those of one `stream`, a conversation, leave one after the other. `delivered_at` ends it: it
+    was delivered, has no reader, or was given up and a person was called.
+    """
 
     __tablename__ = "outbox"
     __table_args__ = (
         sa.UniqueConstraint("key"),
+        sa.Index("ix_outbox_delivered", "delivered_at"),
         sa.CheckConstraint("attempts >= 0", name="attempts"),
         sa.Index(
             "ix_outbox_undelivered",
+            "seq",
+            sqlite_where=sa.text("delivered_at IS NULL"),
+            postgresql_where=sa.text("delivered_at IS NULL"),
+        ),
+        sa.Index(
+            "ix_outbox_undelivered_stream",
+            "stream",
             "seq",
             sqlite_where=sa.text("delivered_at IS NULL"),
             postgresql_where=sa.text("delivered_at IS NULL"),
@@ -101,6 +113,7 @@ class OutboxRow(Table, table=True):
 
     seq: int = Field(sa_column=sequence_key())
     key: str = Field(sa_column=text(info=TECHNICAL))
+    stream: str | None = Field(sa_column=text(info=TECHNICAL, nullable=True))
     topic: str = Field(sa_column=text(info=TECHNICAL))
     body: dict[str, Any] = Field(sa_column=json_column(info=TECHNICAL))
     created_at: datetime = Field(sa_column=instant())

@@ -1,0 +1,1 @@
+"""Ways to customers and approvers who are not waiting for an answer."""

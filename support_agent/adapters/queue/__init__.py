@@ -1,0 +1,1 @@
+"""Ways to wake whoever answers conversations: one file an implementation."""
