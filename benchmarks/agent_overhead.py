@@ -294,8 +294,10 @@ class RefundOrder(WriteTool[RefundOrderArguments, tuple[Order, Wish]]):
         return ToolOutput(content=content, request_ids=(first.id,))
 
     async def after_commit(self, output: ToolOutput, context: CallContext) -> None:
-        filed = Filed(context.asker.run_id or "", output.request_ids[0])
-        self.filed[context.asker.customer_id].set_result(filed)
+        waiting = self.filed.get(context.asker.customer_id)
+        if waiting is None:  # the run is resumed: it was approved and paid meanwhile
+            return
+        waiting.set_result(Filed(context.asker.run_id or "", output.request_ids[0]))
         await asyncio.Event().wait()
 
 
@@ -470,7 +472,7 @@ COUNTS = {
     "entries of the approvers' caps": "ledger_entries WHERE account_kind = 'cap'",
     "ledger entries of the settlement": "ledger_entries WHERE kind = 'SETTLE'",
     "audit events of requests": "audit_events WHERE action LIKE 'refund.%'",
-    "events for other systems": "outbox",
+    "events for other systems": "outbox WHERE topic LIKE 'refund.%'",
 }
 
 
