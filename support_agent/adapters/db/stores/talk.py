@@ -1,16 +1,36 @@
 """Conversations and their messages in SQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
 import sqlalchemy as sa
 
-from support_agent.adapters.db.dialect import database_seconds, is_postgres, words_of
-from support_agent.adapters.db.prepared import Prepared
-from support_agent.adapters.db.statements import storable, table_of
-from support_agent.adapters.db.tables.memory import PreferenceRow
-from support_agent.adapters.db.tables.talk import UNREAD, ConversationRow, MessageRow, RunRow
+from support_agent.adapters.db.dialect import is_postgres
+from support_agent.adapters.db.statements import storable
+from support_agent.adapters.db.stores.talk_statements import (
+    ADD,
+    APPEND,
+    CLAIM,
+    COUNT,
+    GET,
+    GIVE_BACK,
+    HAND_OFF,
+    HOLD,
+    IS_RUNNING,
+    IS_UNREAD,
+    MARK_READ,
+    MESSAGE,
+    MESSAGES,
+    NOBODY_HAS_IT,
+    RECEIVE,
+    RELEASE,
+    UNREAD_IN,
+    WAITING,
+    conversations,
+    messages,
+    runs,
+)
 from support_agent.adapters.db.types import made_storable
 from support_agent.domain.conversation import (
     Assurance,
@@ -23,162 +43,10 @@ from support_agent.domain.conversation import (
     Waiting,
 )
 from support_agent.domain.errors import ConversationNotFound
-from support_agent.domain.preferences import Known, PreferenceKind, known_of, written
+from support_agent.domain.preferences import Known, known_of, written
 from support_agent.domain.reasons import Language
 from support_agent.domain.runs import RunStatus
 from support_agent.ports.storage.talk import Question, Received, Sender
-
-conversations = table_of(ConversationRow)
-messages = table_of(MessageRow)
-preferences = table_of(PreferenceRow)
-runs = table_of(RunRow)
-
-_ID = conversations.c.id == sa.bindparam("id_")
-
-# The update that counts also locks the row, so that two messages never share a number. Nothing is
-# written any more in one that was erased, maybe since it was looked at.
-_COUNT = Prepared(
-    sa.update(conversations)
-    .where(_ID, conversations.c.erased_at.is_(None))
-    .values(next_seq=conversations.c.next_seq + 1)
-    .returning(conversations.c.next_seq - 1)
-)
-# Written out in the SQL, or a partial index is not used under a generic plan.
-_IS_UNREAD = sa.text(UNREAD)
-_IS_RUNNING = sa.text("runs.status = 'running'")
-_NOBODY_HAS_IT = sa.or_(
-    conversations.c.lease_until.is_(None), conversations.c.lease_until <= database_seconds()
-)
-# By the parameter: in RETURNING, SQLAlchemy writes a bare `id` for SQLite, the inner table's there.
-_HAS_UNREAD = (
-    sa.select(messages.c.seq)
-    .where(messages.c.conversation_id == sa.bindparam("id_"), _IS_UNREAD)
-    .exists()
-)
-_HAS_RUNNING = (
-    sa.select(runs.c.id).where(runs.c.conversation_id == sa.bindparam("id_"), _IS_RUNNING).exists()
-)
-_HOLD = Prepared(sa.select(conversations.c.id).where(_ID).with_for_update())
-_CLAIM = Prepared(
-    sa.update(conversations)
-    .where(_ID, sa.or_(_NOBODY_HAS_IT, conversations.c.epoch == sa.bindparam("held")))
-    .values(
-        epoch=conversations.c.epoch + 1,
-        lease_until=database_seconds() + sa.bindparam("lease_s", type_=sa.Double),
-    )
-    .returning(
-        conversations.c.epoch,
-        _HAS_RUNNING.label("has_orphan"),
-        _HAS_UNREAD.label("has_unread"),
-    )
-)
-_RELEASE = Prepared(
-    sa.update(conversations)
-    .where(_ID, conversations.c.epoch == sa.bindparam("epoch_"))
-    .values(lease_until=None)
-    .returning(conversations.c.handed_off_at, _HAS_UNREAD.label("has_unread"))
-)
-_REMEMBERED = preferences.c.customer_id == sa.bindparam("of_customer", type_=sa.Text)
-_KNOWN = sa.literal_column("'0:'", sa.Text) + preferences.c.kind + "=" + preferences.c.value
-_ASKED_FOR = (
-    sa.select(preferences.c.value)
-    .where(_REMEMBERED, preferences.c.kind == PreferenceKind.LANGUAGE)
-    .scalar_subquery()
-)
-# What is remembered of the customer comes with it in the same statement.
-_ADD = Prepared(
-    sa.insert(conversations)
-    .inline()
-    .values(
-        known=sa.select(words_of(_KNOWN)).where(_REMEMBERED).scalar_subquery(),
-        language=sa.func.coalesce(_ASKED_FOR, sa.bindparam("detected", type_=sa.Text)),
-    ),
-    columns=(
-        *("id", "channel", "account", "external_contact", "customer_id", "assurance"),
-        *("created_at", "epoch"),
-    ),
-)
-_GET = Prepared(sa.select(conversations).where(_ID))
-_APPEND = Prepared(
-    sa.insert(messages).inline(),
-    columns=("conversation_id", "seq", "author", "text", "at", "run_id"),
-)
-_RECEIVE = Prepared(
-    sa.insert(messages)
-    .inline()
-    .from_select(
-        _RECEIVED := (
-            *("conversation_id", "seq", "author", "text", "at", "run_id", "channel_message_id"),
-            *("operator", "assurance", "posted_at"),
-        ),
-        sa.select(
-            *(
-                database_seconds()
-                if name == "posted_at"
-                else sa.bindparam(name, type_=messages.c[name].type)
-                for name in _RECEIVED
-            )
-        ),
-        include_defaults=False,
-    )
-)
-_UNREAD = Prepared(
-    sa.select(messages, (database_seconds() - messages.c.posted_at).label("waited_s"))
-    .where(messages.c.conversation_id == sa.bindparam("id_"), _IS_UNREAD)
-    .order_by(messages.c.seq)
-)
-_MARK_READ = Prepared(
-    sa.update(messages)
-    .where(
-        messages.c.conversation_id == sa.bindparam("id_"),
-        messages.c.seq <= sa.bindparam("through"),
-        _IS_UNREAD,
-    )
-    .values(run_id=sa.bindparam("reader"), read_seq=sa.bindparam("last"))
-)
-_MESSAGE = Prepared(
-    sa.select(messages).where(
-        messages.c.conversation_id == sa.bindparam("id_"), messages.c.seq == sa.bindparam("seq_")
-    )
-)
-
-
-def _waited(kind: Callable[[sa.ColumnElement[float]], sa.ColumnElement[float]]) -> Any:  # noqa: ANN401 - a scalar subquery
-    return (
-        # One that went through an older schema has no time: it has waited for long.
-        sa.select(kind(database_seconds() - sa.func.coalesce(messages.c.posted_at, 0.0)))
-        .where(messages.c.conversation_id == conversations.c.id, _IS_UNREAD)
-        .correlate(conversations)
-        .scalar_subquery()
-    )
-
-
-_WAITING = Prepared(
-    sa.select(
-        sa.func.coalesce(conversations.c.lease_until - database_seconds(), 0.0).label("left_s"),
-        _HAS_RUNNING.label("is_running"),
-        _waited(sa.func.min).label("newest_s"),
-        _waited(sa.func.max).label("oldest_s"),
-    ).where(_ID)
-)
-_MESSAGES = Prepared(
-    sa.select(messages)
-    .where(
-        messages.c.conversation_id == sa.bindparam("id_"),
-        messages.c.seq > sa.bindparam("after_seq"),
-    )
-    .order_by(messages.c.seq)
-)
-_HAND_OFF = (
-    sa.update(conversations)
-    .where(_ID, conversations.c.handed_off_at.is_(None))
-    .values(handed_off_at=database_seconds())
-)
-_GIVE_BACK = (
-    sa.update(conversations)
-    .where(_ID, conversations.c.handed_off_at.is_not(None))
-    .values(handed_off_at=None)
-)
 
 
 class SqlConversations:
@@ -189,7 +57,7 @@ class SqlConversations:
 
     def add(self, conversation: Conversation) -> None:
         is_sure = conversation.assurance is Assurance.VERIFIED
-        _ADD.run(
+        ADD.run(
             self._connection,
             {
                 "id": conversation.id,
@@ -208,7 +76,7 @@ class SqlConversations:
     def get(self, conversation_id: str) -> Conversation | None:
         if not storable(conversation_id):
             return None
-        row = _GET.first(self._connection, {"id_": conversation_id})
+        row = GET.first(self._connection, {"id_": conversation_id})
         return None if row is None else _conversation(row)
 
     def list(
@@ -236,10 +104,10 @@ class SqlConversations:
         Raises:
             ConversationNotFound: there is none to append to.
         """
-        seq = _COUNT.value(self._connection, {"id_": conversation_id})
+        seq = COUNT.value(self._connection, {"id_": conversation_id})
         if seq is None:
             raise ConversationNotFound(conversation_id)
-        _APPEND.run(
+        APPEND.run(
             self._connection,
             {
                 "conversation_id": conversation_id,
@@ -254,10 +122,10 @@ class SqlConversations:
 
     def receive(self, message: Received) -> int:
         """Number it and write it; raises as `append`."""
-        seq = _COUNT.value(self._connection, {"id_": message.conversation_id})
+        seq = COUNT.value(self._connection, {"id_": message.conversation_id})
         if seq is None:
             raise ConversationNotFound(message.conversation_id)
-        _RECEIVE.run(
+        RECEIVE.run(
             self._connection,
             {
                 "conversation_id": message.conversation_id,
@@ -296,14 +164,14 @@ class SqlConversations:
         return None if row is None else _message(row)
 
     def unread(self, conversation_id: str) -> tuple[Unread, ...]:
-        rows = _UNREAD.all(self._connection, {"id_": conversation_id})
+        rows = UNREAD_IN.all(self._connection, {"id_": conversation_id})
         return tuple(_unread(row) for row in rows)
 
     def mark_read(
         self, conversation_id: str, *, run_id: str, through_seq: int, last_seq: int
     ) -> None:
         here = {"id_": conversation_id, "through": through_seq}
-        _MARK_READ.run(self._connection, {**here, "reader": run_id, "last": last_seq})
+        MARK_READ.run(self._connection, {**here, "reader": run_id, "last": last_seq})
 
     def unread_again(self, conversation_id: str, *, after_seq: int) -> int:
         unanswered = sa.select(runs.c.id).where(
@@ -321,7 +189,7 @@ class SqlConversations:
         return self._connection.execute(unread).rowcount
 
     def message(self, conversation_id: str, seq: int) -> Message | None:
-        row = _MESSAGE.first(self._connection, {"id_": conversation_id, "seq_": seq})
+        row = MESSAGE.first(self._connection, {"id_": conversation_id, "seq_": seq})
         return None if row is None else _message(row)
 
     def operators(self, conversation_id: str) -> frozenset[str]:
@@ -334,13 +202,13 @@ class SqlConversations:
 
     def due(self, *, limit: int, after: str | None = None) -> tuple[str, ...]:
         waiting = sa.union(
-            sa.select(messages.c.conversation_id).where(_IS_UNREAD),
-            sa.select(runs.c.conversation_id).where(_IS_RUNNING),
+            sa.select(messages.c.conversation_id).where(IS_UNREAD),
+            sa.select(runs.c.conversation_id).where(IS_RUNNING),
         ).subquery()
         statement = (
             sa.select(conversations.c.id)
             .join(waiting, waiting.c.conversation_id == conversations.c.id)
-            .where(_NOBODY_HAS_IT)
+            .where(NOBODY_HAS_IT)
             .order_by(conversations.c.id)
             .limit(limit)
         )
@@ -349,7 +217,7 @@ class SqlConversations:
         return tuple(self._connection.execute(statement).scalars())
 
     def waiting(self, conversation_id: str) -> Waiting | None:
-        row = _WAITING.first(self._connection, {"id_": conversation_id})
+        row = WAITING.first(self._connection, {"id_": conversation_id})
         if row is None:
             return None
         return Waiting(
@@ -361,7 +229,7 @@ class SqlConversations:
 
     def messages(self, conversation_id: str, *, after_seq: int = 0) -> tuple[Message, ...]:
         parameters = {"id_": conversation_id, "after_seq": after_seq}
-        return tuple(_message(row) for row in _MESSAGES.all(self._connection, parameters))
+        return tuple(_message(row) for row in MESSAGES.all(self._connection, parameters))
 
     def answered(self, questions: Sequence[Question]) -> frozenset[Question]:
         answer = messages.alias("answer")
@@ -399,7 +267,7 @@ class SqlConversations:
     ) -> Claim | None:
         self._hold(conversation_id)
         parameters = {"id_": conversation_id, "lease_s": lease_s, "held": held}
-        row = _CLAIM.first(self._connection, parameters)
+        row = CLAIM.first(self._connection, parameters)
         if row is None:
             return None
         return Claim(
@@ -409,7 +277,7 @@ class SqlConversations:
     def release(self, conversation_id: str, *, epoch: int) -> Released | None:
         self._hold(conversation_id)
         parameters = {"id_": conversation_id, "epoch_": epoch}
-        row = _RELEASE.first(self._connection, parameters)
+        row = RELEASE.first(self._connection, parameters)
         if row is None:
             return None
         return Released(handed_off=row.handed_off_at is not None, has_unread=bool(row.has_unread))
@@ -420,13 +288,13 @@ class SqlConversations:
         So the waiting is a statement of its own. SQLite has one writer.
         """
         if is_postgres(self._connection):
-            _HOLD.first(self._connection, {"id_": conversation_id})
+            HOLD.first(self._connection, {"id_": conversation_id})
 
     def hand_off(self, conversation_id: str) -> bool:
-        return self._connection.execute(_HAND_OFF, {"id_": conversation_id}).rowcount == 1
+        return self._connection.execute(HAND_OFF, {"id_": conversation_id}).rowcount == 1
 
     def give_back(self, conversation_id: str) -> bool:
-        return self._connection.execute(_GIVE_BACK, {"id_": conversation_id}).rowcount == 1
+        return self._connection.execute(GIVE_BACK, {"id_": conversation_id}).rowcount == 1
 
 
 def _conversation(row: sa.Row[*tuple[Any, ...]]) -> Conversation:
