@@ -68,12 +68,27 @@ def play() -> None:
     run("tick")
     run("approvals", "report")
 
-    scene("9. The books", "Counters equal their ledger entries; the audit chain is unbroken.")
+    a_person(conversation)
+
+    scene("10. The books", "Counters equal their ledger entries; the audit chain is unbroken.")
     run("refunds", "check")
     run("audit", "verify")
 
     narrate("\nGo on yourself:  export SUPPORT_AGENT_PROFILE=demo")
     narrate("                 .venv/bin/support-agent chat --customer C001")
+
+
+def a_person(conversation: str) -> None:
+    """A conversation that is handed over, and a run of another one that is read again."""
+    scene("9. A person", "The agent is silent while somebody of the shop has the conversation.")
+    run("ask", "Cho tôi gặp nhân viên", "--customer", "C002", "--message-id", "zalo-1")
+    run("ask", "Cho tôi gặp nhân viên", "--customer", "C002", "--message-id", "zalo-1")
+    other = newest("conversations", "list")
+    run("ask", "Có ai ở đó không?", "--customer", "C002", "--conversation", other)
+    run("conversations", "answer", other, "Chào anh chị, Thu nghe đây ạ.", "--operator", "thu")
+    run("conversations", "return", other, "--operator", "thu")
+    run("conversations", "show", other)
+    run("runs", "replay", newest("runs", "list", "--conversation", conversation))
 
 
 def ask(text: str, *options: str, conversation: str | None = None) -> None:
