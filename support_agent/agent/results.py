@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from support_agent.domain.refunds import Quote, RefundRequest
 from support_agent.domain.runs import Run, RunStatus, RunStep, StopReason, Usage
 from support_agent.ports.storage import Transaction
-from support_agent.services.refunds import group_of
+from support_agent.services.stored_requests import group_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

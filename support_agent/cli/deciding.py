@@ -160,7 +160,7 @@ async def paid(container: "Container", outcome: Outcome) -> Outcome:
 
 
 async def _group(container: "Container", request: RefundRequest) -> tuple[RefundRequest, ...]:
-    from support_agent.services.refunds import group_of  # noqa: PLC0415 - not for --help
+    from support_agent.services.stored_requests import group_of  # noqa: PLC0415 - not for --help
 
     return await container.database().read(lambda tx: group_of(tx, request))
 

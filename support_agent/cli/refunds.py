@@ -32,7 +32,7 @@ from support_agent.domain.approvals import Decision
 from support_agent.domain.money import format_money
 from support_agent.domain.refunds import Attempt, RefundRequest, RequestStatus
 from support_agent.ports.storage import BookTotal, Mismatch, RequestFilter, Transaction
-from support_agent.services.refunds import stored_request
+from support_agent.services.stored_requests import stored_request
 
 if TYPE_CHECKING:
     from support_agent.container import Container

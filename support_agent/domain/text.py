@@ -154,12 +154,6 @@ class Masker:
         return f"[{kind}-{number}]"
 
 
-def mask_all(texts: Sequence[str]) -> list[str]:
-    """The texts as the model may see them, with one `Masker` for all of them."""
-    masker = Masker()
-    return [masker.mask(text) for text in texts]
-
-
 def _value(kind: str, written: str) -> str:
     """What makes two ways of writing the same: `+84 912…` is `0912…`."""
     if kind == "email":

@@ -28,9 +28,10 @@ from support_agent.services.deciding import Case, Deciding, overtaken
 from support_agent.services.decisions import Decisions
 from support_agent.services.outgoing import send_later
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import RefundLife, posting_of
+from support_agent.services.refunds import RefundLife
 from support_agent.services.request_facts import decision_facts
 from support_agent.services.standing import Objection, judge_again
+from support_agent.services.stored_requests import posting_of
 
 LONGEST_QUESTION = 1_000
 PENDING = RequestStatus.PENDING_APPROVAL

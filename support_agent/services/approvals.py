@@ -15,7 +15,8 @@ from support_agent.services.briefs import Brief, brief_of
 from support_agent.services.deciding import Deciding
 from support_agent.services.decisions import Decisions
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import RefundLife, stored_request
+from support_agent.services.refunds import RefundLife
+from support_agent.services.stored_requests import stored_request
 from support_agent.services.terms import RefundTerms
 
 

@@ -14,8 +14,8 @@ from support_agent.domain.runs import CallTools
 from support_agent.ports.storage import PayoutDestination, RequestFilter, Transaction
 from support_agent.services.deciding import deciders_of, pending_members
 from support_agent.services.destinations import text_of
-from support_agent.services.refunds import group_of
 from support_agent.services.standing import is_of
+from support_agent.services.stored_requests import group_of
 
 MOST_EARLIER = 10
 FILED_BY = "request_refund"  # the tool whose call made the request

@@ -23,8 +23,8 @@ from support_agent.services.authority import check_approver
 from support_agent.services.destinations import check as check_destination
 from support_agent.services.outcomes import UNSETTLED, is_attempt_of
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import posting_of
 from support_agent.services.standing import Objection, is_tampered, judge_again
+from support_agent.services.stored_requests import posting_of
 
 # Money of these may be at the gateway already though our books have not settled it.
 SENT = frozenset({*UNSETTLED, RequestStatus.MANUAL_REVIEW})

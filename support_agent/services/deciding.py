@@ -25,8 +25,8 @@ from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Transaction
 from support_agent.services.authority import IN_FORCE, accounts_of, check_approver
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import group_of, moved_meanwhile, stored_request
 from support_agent.services.standing import REQUESTS, is_tampered
+from support_agent.services.stored_requests import group_of, moved_meanwhile, stored_request
 
 PENDING = RequestStatus.PENDING_APPROVAL
 

@@ -18,9 +18,10 @@ from support_agent.ports.storage import CapKey, CapScope, Transaction
 from support_agent.services.deciding import Case, Deciding, check_first_of, overtaken
 from support_agent.services.destinations import check
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import RefundLife, posting_of
+from support_agent.services.refunds import RefundLife
 from support_agent.services.request_facts import decision_facts
 from support_agent.services.standing import Objection, judge_again
+from support_agent.services.stored_requests import posting_of
 from support_agent.services.terms import RefundTerms
 
 

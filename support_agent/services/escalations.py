@@ -15,8 +15,9 @@ from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Database, Task, Transaction
 from support_agent.services.deciding import PENDING, pending_members
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import RefundLife, stored_request
+from support_agent.services.refunds import RefundLife
 from support_agent.services.standing import is_tampered
+from support_agent.services.stored_requests import stored_request
 from support_agent.services.sweeps import PAGE, sweep
 from support_agent.services.terms import RefundTerms
 

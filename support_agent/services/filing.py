@@ -22,8 +22,9 @@ from support_agent.ports.storage import Shortage, Transaction
 from support_agent.services.caps import AutomaticCaps
 from support_agent.services.consent import consent_to
 from support_agent.services.quotes import Quotes, is_as_shown
-from support_agent.services.refunds import RefundLife, group_of, posting_of
+from support_agent.services.refunds import RefundLife
 from support_agent.services.request_facts import decision_facts
+from support_agent.services.stored_requests import group_of, posting_of
 from support_agent.services.terms import RefundTerms
 
 NOTHING: Mapping[str, str] = MappingProxyType({})

@@ -26,7 +26,7 @@ from support_agent.ports.storage import Database, FactKind, GatewayFact, Task, T
 from support_agent.services.breaker import Breaker
 from support_agent.services.gateway_calls import GatewayCalls
 from support_agent.services.outcomes import Outcomes, task_about
-from support_agent.services.refunds import stored_request
+from support_agent.services.stored_requests import stored_request
 
 log = structlog.get_logger(__name__)
 PAYS = frozenset({GatewayStatus.SUCCEEDED, GatewayStatus.PENDING})  # money left, or is leaving

@@ -23,9 +23,10 @@ from support_agent.ports.clock import Clock
 from support_agent.ports.payments import GatewayRefund, GatewayStatus
 from support_agent.ports.storage import Database, Task, Transaction
 from support_agent.services.gateway_calls import sent_by
-from support_agent.services.refunds import RefundLife, stored_request
+from support_agent.services.refunds import RefundLife
 from support_agent.services.second_look import second_look_task
 from support_agent.services.standing import is_tampered
+from support_agent.services.stored_requests import stored_request
 
 log = structlog.get_logger(__name__)
 S = RequestStatus

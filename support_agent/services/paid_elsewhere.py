@@ -5,7 +5,7 @@ from typing import Protocol
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.ports.queue import TurnQueue
 from support_agent.ports.storage import Database, Transaction
-from support_agent.services.refunds import group_of, stored_request
+from support_agent.services.stored_requests import group_of, stored_request
 
 
 class Payer(Protocol):

@@ -31,10 +31,11 @@ from support_agent.services.gateway_calls import GatewayCalls, instruction_of
 from support_agent.services.gateway_refunds import GatewayRefunds
 from support_agent.services.outcomes import hold_back, task_about
 from support_agent.services.reconciliation import Reconciliation
-from support_agent.services.refunds import RefundLife, group_of, stored_request
+from support_agent.services.refunds import RefundLife
 from support_agent.services.rereads import Rereads
 from support_agent.services.sending import Sending
 from support_agent.services.standing import REQUESTS, Objection
+from support_agent.services.stored_requests import group_of, stored_request
 from support_agent.services.sweeps import PAGE, sweep
 from support_agent.services.switches import Switchboard
 from support_agent.services.tasks import PAY_BY_HAND

@@ -14,8 +14,9 @@ from support_agent.services.breaker import Breaker
 from support_agent.services.clearance import Clearance
 from support_agent.services.gateway_calls import GatewayCalls
 from support_agent.services.outcomes import UNSETTLED, Outcomes, hold_back
-from support_agent.services.refunds import RefundLife, moved_meanwhile, stored_request
+from support_agent.services.refunds import RefundLife
 from support_agent.services.sending import Sending
+from support_agent.services.stored_requests import moved_meanwhile, stored_request
 from support_agent.services.sweeps import PAGE, sweep
 from support_agent.services.switches import Switchboard
 

@@ -12,7 +12,7 @@ from support_agent.ports.storage import Database, Transaction
 from support_agent.services.breaker import Breaker
 from support_agent.services.gateway_calls import GatewayCalls
 from support_agent.services.outcomes import Outcomes, mismatch_of, task_about
-from support_agent.services.refunds import stored_request
+from support_agent.services.stored_requests import stored_request
 
 log = structlog.get_logger(__name__)
 STILL_ASKED = timedelta(days=45)  # after it was sent

@@ -37,9 +37,10 @@ from support_agent.services.deciding import operators_of
 from support_agent.services.destinations import check as check_destination
 from support_agent.services.gateway_calls import GatewayCalls, instruction_of
 from support_agent.services.outcomes import task_about, task_id
-from support_agent.services.refunds import RefundLife, moved_meanwhile, posting_of, stored_request
+from support_agent.services.refunds import RefundLife
 from support_agent.services.request_facts import decision_facts
 from support_agent.services.standing import is_tampered
+from support_agent.services.stored_requests import moved_meanwhile, posting_of, stored_request
 from support_agent.services.tasks import PAY_BY_HAND, done_event
 from support_agent.services.terms import RefundTerms
 

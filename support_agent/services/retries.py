@@ -28,8 +28,9 @@ from support_agent.services.destinations import is_new, newest_for, text_of
 from support_agent.services.gateway_calls import GatewayCalls, instruction_of
 from support_agent.services.outcomes import task_about
 from support_agent.services.policies import PoliciesInForce
-from support_agent.services.refunds import RefundLife, stored_request
+from support_agent.services.refunds import RefundLife
 from support_agent.services.standing import Objection, is_tampered, judge_again, judge_returned
+from support_agent.services.stored_requests import stored_request
 from support_agent.services.terms import RefundTerms
 
 S = RequestStatus

@@ -14,7 +14,7 @@ from support_agent.ports.storage import Database
 from support_agent.services.breaker import Breaker
 from support_agent.services.gateway_calls import GatewayCalls, sent_by
 from support_agent.services.outcomes import Outcomes
-from support_agent.services.refunds import stored_request
+from support_agent.services.stored_requests import stored_request
 
 log = structlog.get_logger(__name__)
 

@@ -26,8 +26,8 @@ from support_agent.domain.refunds import OPEN, RefundLine, RefundRequest, Reques
 from support_agent.domain.signing import KeyRing
 from support_agent.domain.tenders import payment_with_room
 from support_agent.ports.storage import Transaction
-from support_agent.services.refunds import group_of, moved_meanwhile
 from support_agent.services.request_facts import agrees
+from support_agent.services.stored_requests import group_of, moved_meanwhile
 
 REQUESTS = "refund"  # the topic under which the audit keeps the newest event of a request
 TAKES = OPEN | {RequestStatus.REFUNDED}  # what holds or was paid

@@ -6,7 +6,8 @@ from support_agent.domain.errors import RequestNotFound
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Database, Transaction
 from support_agent.ports.tool import Arguments, CallContext, Effect, ToolOutput, WriteTool
-from support_agent.services.refunds import RefundLife, group_of, note_foreign_request
+from support_agent.services.refunds import RefundLife
+from support_agent.services.stored_requests import group_of, note_foreign_request
 from support_agent.tools.arguments import RequestId
 
 

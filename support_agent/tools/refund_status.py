@@ -11,7 +11,7 @@ from support_agent.domain.refunds import RefundRequest
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Database, RequestFilter, Transaction
 from support_agent.ports.tool import Arguments, CallContext, ReadTool, ToolOutput
-from support_agent.services.refunds import group_of, note_foreign_request
+from support_agent.services.stored_requests import group_of, note_foreign_request
 from support_agent.tools.arguments import OrderId, RequestId
 
 MOST_REQUESTS = 10

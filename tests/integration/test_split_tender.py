@@ -13,7 +13,7 @@ from support_agent.domain.orders import LineKind, PaymentMethod, Promotion
 from support_agent.domain.people import SYSTEM
 from support_agent.domain.reasons import Reason
 from support_agent.domain.refunds import RefundRequest, RequestStatus
-from support_agent.services.refunds import group_of
+from support_agent.services.stored_requests import group_of
 from support_agent.testing.gateway import Act
 from tests.heart import (
     ANSWERED,

@@ -3,15 +3,21 @@
 import csv
 import io
 import unicodedata
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support_agent.domain.errors import InvalidInput
-from support_agent.domain.text import clean_message, csv_cell, mask_all, redact_cards, visible
+from support_agent.domain.text import Masker, clean_message, csv_cell, redact_cards, visible
 
 NBSP = "\u00a0"
+
+
+def mask_all(texts: Sequence[str]) -> list[str]:
+    masker = Masker()
+    return [masker.mask(text) for text in texts]
 
 
 @pytest.mark.parametrize(
