@@ -92,7 +92,8 @@ def known_names() -> frozenset[str]:
     for name, info in Settings.model_fields.items():
         section = info.annotation
         if isinstance(section, type) and issubclass(section, Section):
-            names |= {f"{PREFIX}{name}__{key}".upper() for key in section.model_fields}
+            keys = (info.alias or key for key, info in section.model_fields.items())
+            names |= {f"{PREFIX}{name}__{key}".upper() for key in keys}
         elif info.validation_alias is None:
             names.add(f"{PREFIX}{name}".upper())
     return frozenset(names)

@@ -17,4 +17,10 @@ Minutes = Annotated[int, Field(gt=0, le=60 * 24 * 7)]
 class Section(BaseModel):
     """A group of settings; a name it does not know is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )

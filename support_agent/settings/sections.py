@@ -2,12 +2,22 @@
 
 import re
 from datetime import UTC, date, datetime, time
+from pathlib import Path
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
-from support_agent.settings.section import Amount, Days, Hours, Minutes, Positive, Seconds, Section
+from support_agent.settings.section import (
+    Amount,
+    Days,
+    Hours,
+    Minutes,
+    Name,
+    Positive,
+    Seconds,
+    Section,
+)
 
 
 class DatabaseSettings(Section):
@@ -38,13 +48,39 @@ class PayoutsSettings(Section):
     run: Literal["here", "worker"] = "here"  # where refunds are paid, and the gateway's key is
 
 
+_CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def _class_name(value: str | None) -> str | None:
+    if value is not None and not _CLASS.fullmatch(value):
+        raise ValueError(f"{value!r} names no class; write it as package.module:Class")
+    return value
+
+
+# An importable class of somebody's own, made without arguments.
+ClassName = Annotated[str | None, AfterValidator(_class_name)]
+
+
 class OrdersSettings(Section):
-    kind: Literal["sql"] = "sql"
+    """Where the shop's orders are. `mapped` and `http` are described by a TOML file, `map`."""
+
+    kind: Literal["sql", "mapped", "http", "class"] = "sql"
+    map: Path | None = None
+    url: str | None = Field(default=None, repr=False)  # of the shop's own database, read only
+    auth: SecretStr | None = None  # the value of the header that lets us in, with http
+    class_: ClassName = Field(default=None, alias="class")
+    timeout_seconds: Seconds = 10.0
+    cache_seconds: Annotated[float, Field(ge=0, le=3_600)] = 30.0  # with http, and for talk only
 
 
 class PaymentsSettings(Section):
-    kind: Literal["ledger", "stripe"] = "ledger"
+    kind: Literal["ledger", "stripe", "http", "class"] = "ledger"
     ledger_is_books_only: bool = False
+    url: str | None = Field(default=None, repr=False)  # of the shop's refund endpoint, with http
+    account: Name | None = None  # whose payments are refunded there, with http
+    signing_secrets: SecretStr | None = None  # whsec_…, several with commas; the first signs
+    livemode: bool = False  # with http and class: real money moves
+    class_: ClassName = Field(default=None, alias="class")
     stripe_key: SecretStr | None = None  # secret or restricted; its prefix says live or test
     stripe_account: str | None = None  # ours, acct_…: a key of any other pays nothing
     stripe_url: str | None = None  # a server on this machine that stands in for Stripe
@@ -80,7 +116,50 @@ class PaymentsSettings(Section):
     @property
     def moves_real_money(self) -> bool:
         """A live key is attached; every danger of a live database is one then."""
+        if self.kind in {"http", "class"}:
+            return self.livemode
         return self.kind == "stripe" and self.stripe_key is not None and not self.test_key
+
+
+class ToolsSettings(Section):
+    """Tools of others: entry points of the group `support_agent.tools`, or package.module:Class."""
+
+    enabled: str = ""  # with commas; nothing that is not named here is loaded
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each by itself, in order, once."""
+        given = (name.strip() for name in self.enabled.split(","))
+        return tuple(dict.fromkeys(name for name in given if name))
+
+
+class ApiSettings(Section):
+    """The HTTP API. Rates and limits are those of one serving process."""
+
+    max_body_bytes: Annotated[int, Field(ge=1_024, le=16_777_216)] = 65_536
+    body_seconds: Seconds = 10.0  # that a request's body may take to arrive
+    max_wait_seconds: Seconds = 30.0  # of `Prefer: wait`
+    rate_per_minute: Positive = 600  # requests of one key
+    customer_rate_per_minute: Positive = 60  # of one customer, over all keys
+    customer_token_secrets: SecretStr | None = None  # id:secret, several with commas
+    customer_token_seconds: Annotated[int, Field(ge=30, le=3_600)] = 900  # the longest life of one
+    idempotency_hours: Annotated[int, Field(ge=1, le=24 * 30)] = 24
+    max_streams: Annotated[int, Field(ge=1, le=100_000)] = 2_000  # open at once
+    stream_poll_seconds: Annotated[float, Field(ge=0.05, le=60)] = 0.5
+    public_metrics: bool = False  # /metrics without a key, where only the inside can reach it
+
+
+class WebhooksSettings(Section):
+    """Events that we send."""
+
+    private_targets: str = ""  # hosts that may be private or loopback, with commas
+    timeout_seconds: Seconds = 15.0
+
+    @property
+    def private_hosts(self) -> frozenset[str]:
+        """Each by itself, in small letters."""
+        given = self.private_targets.lower().split(",")
+        return frozenset(host.strip() for host in given if host.strip())
 
 
 class ClockSettings(Section):

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from support_agent.settings.model import DEFAULT_MODEL, ModelChoice, ModelSettings, Role
 from support_agent.settings.names import PREFIX
 from support_agent.settings.sections import (
+    ApiSettings,
     ApprovalsSettings,
     BudgetsSettings,
     ClockSettings,
@@ -25,6 +26,8 @@ from support_agent.settings.sections import (
     RetentionSettings,
     SecuritySettings,
     ShopSettings,
+    ToolsSettings,
+    WebhooksSettings,
 )
 
 
@@ -52,6 +55,9 @@ class Settings(BaseSettings):
     orders: OrdersSettings = OrdersSettings()
     payments: PaymentsSettings = PaymentsSettings()
     payouts: PayoutsSettings = PayoutsSettings()
+    tools: ToolsSettings = ToolsSettings()
+    api: ApiSettings = ApiSettings()
+    webhooks: WebhooksSettings = WebhooksSettings()
     clock: ClockSettings = ClockSettings()
     shop: ShopSettings = ShopSettings()
     approvals: ApprovalsSettings = ApprovalsSettings()
@@ -196,6 +202,11 @@ class Settings(BaseSettings):
             dangers.append(
                 "PAYMENTS__KIND=ledger moves no real money; set "
                 "PAYMENTS__LEDGER_IS_BOOKS_ONLY=true if it is only to keep the books"
+            )
+        if payments.kind in {"http", "class"} and not payments.livemode:
+            dangers.append(
+                f"PAYMENTS__KIND={payments.kind} with PAYMENTS__LIVEMODE=false moves no real "
+                "money; set it to true"
             )
         if payments.kind == "stripe" and payments.test_key:
             dangers.append(
