@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -28,7 +28,7 @@ from support_agent.ports.storage import Database, Transaction
 from support_agent.services.conversations import ConversationDesk
 from support_agent.services.inbox import Inbox, Incoming, Posted
 
-__all__ = ["Agent", "Incoming", "Posted", "TurnResult"]
+__all__ = ["Agent", "Begun", "Incoming", "Posted", "TurnResult"]
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -42,6 +42,21 @@ class Patience:
 
     turn_s: float
     database_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A message in the inbox, and its run where one began with it and this process has it.
+
+    Attributes:
+        run_id: the run that reads it; None when turns before it, or other processes, come first.
+        carry: runs what began, whoever waits for it; to be awaited once, and only where `run_id`
+            or a turn before it is this process's. Cancelled it is left to the next owner.
+    """
+
+    posted: Posted
+    run_id: str | None = None
+    carry: Callable[[], Awaitable[None]] | None = None
 
 
 class Agent:
@@ -101,25 +116,40 @@ class Agent:
             CustomerNotFound, ConversationNotFound: not this customer's.
             ConversationBusy: other turns took too long; the message is kept and answered later.
         """
-        text, conversation, is_new = await self._checked(incoming)
-
-        def start(tx: Transaction) -> Taken:
-            known = self._inbox.known(tx, incoming)
-            if known is not None:
-                return Taken(posted=known)
-            if is_new:
-                tx.conversations.add(conversation)
-            return self._beginning.take(tx, conversation, text, incoming)
-
-        taken = await self._begun(
-            start, lambda taken: taken.state, lets_go=lambda taken: not taken.alone
-        )
+        taken = await self._taken(incoming, lets_go=lambda taken: not taken.alone)
         if taken.state is not None:
             with suppress(ConversationBusy):  # then whoever took it over answers
                 result = await self._carried_for(taken, taken.state)
                 if taken.answers_it:
                     return result
         return await self._answered(taken.posted)
+
+    async def begin(self, incoming: Incoming) -> Begun:
+        """Commit a message and, where the conversation is free, the start of its run, as `take`.
+
+        Nothing is answered yet: `carry` does, beside whatever else the process serves. Where it is
+        not called the run is taken over when its lease ends.
+
+        Raises:
+            InvalidInput, CustomerNotFound, ConversationNotFound: as `take`.
+        """
+        taken = await self._taken(incoming, lets_go=lambda _: True)
+        state = taken.state
+        if state is None:
+            return Begun(posted=taken.posted)
+
+        async def carry() -> None:
+            with suppress(ConversationBusy):  # then whoever took it over answers
+                await self._carried(state, tell=True, lets_go=True)
+
+        run_id = state.run.id if taken.answers_it else None
+        return Begun(posted=taken.posted, run_id=run_id, carry=carry)
+
+    async def answer_to(self, posted: Posted) -> TurnResult | None:
+        """What the message was answered with; None as long as nobody has."""
+        return await self._database.read(
+            lambda tx: result_for(tx, posted.conversation_id, posted.seq), brief=True
+        )
 
     async def resume(self, run_id: str, *, operator: str, via: str) -> TurnResult:
         """Continue a run that was stopped, is a dead letter, or whose owner is gone.
@@ -184,6 +214,19 @@ class Agent:
             incoming.binding, conversation_id=incoming.conversation_id, first_text=text
         )
         return text, conversation, is_new
+
+    async def _taken(self, incoming: Incoming, *, lets_go: Callable[[Taken], bool]) -> Taken:
+        text, conversation, is_new = await self._checked(incoming)
+
+        def start(tx: Transaction) -> Taken:
+            known = self._inbox.known(tx, incoming)
+            if known is not None:
+                return Taken(posted=known)
+            if is_new:
+                tx.conversations.add(conversation)
+            return self._beginning.take(tx, conversation, text, incoming)
+
+        return await self._begun(start, lambda taken: taken.state, lets_go=lets_go)
 
     async def _next(
         self, conversation_id: str, *, held: int | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from support_agent.cli.conversation_brief import brief_object, print_conversation_brief
-from support_agent.cli.listing import check_cursor, page_of, print_page
+from support_agent.cli.listing import print_page
 from support_agent.cli.options import (
     AnyCustomer,
     Cursor,
@@ -24,6 +24,7 @@ from support_agent.cli.views import local
 from support_agent.domain.conversation import Conversation, Message
 from support_agent.domain.people import Principal
 from support_agent.ports.storage import Page, Transaction
+from support_agent.services.paging import check_cursor, page_of
 
 if TYPE_CHECKING:
     from support_agent.container import Container

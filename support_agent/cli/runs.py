@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, assert_never
 
 import typer
 
-from support_agent.cli.listing import check_cursor, page_of, print_page
+from support_agent.cli.listing import print_page
 from support_agent.cli.options import (
     Cursor,
     Json,
@@ -32,6 +32,7 @@ from support_agent.domain.runs import (
     ToolCall,
 )
 from support_agent.ports.storage import Page, Transaction
+from support_agent.services.paging import check_cursor, page_of
 
 if TYPE_CHECKING:
     from support_agent.agent.turns import TurnResult

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from support_agent.cli.listing import page_of, print_page
+from support_agent.cli.listing import print_page
 from support_agent.cli.options import (
     Cursor,
     Json,
@@ -18,6 +18,7 @@ from support_agent.cli.output import Column, print_json, rfc3339, say
 from support_agent.cli.runtime import at_the_host, run
 from support_agent.cli.views import age
 from support_agent.ports.storage import Task
+from support_agent.services.paging import page_of
 from support_agent.services.tasks import HANDED_OVER
 
 if TYPE_CHECKING:

@@ -56,13 +56,16 @@ def worker(
 
 
 def _check_gateway(settings: "Settings") -> None:
-    from support_agent.building.payments import KEY, has_gateway  # noqa: PLC0415 - not for --help
+    from support_agent.building.payments import (  # noqa: PLC0415 - not for --help
+        gateway_credentials,
+        has_gateway,
+    )
 
     if not has_gateway(settings):
         raise ConfigurationError(
             "is needed by the worker that pays; set it, or start with --without-payouts and run "
             "another one that has it",
-            setting=KEY,
+            setting=gateway_credentials(settings),
         )
 
 

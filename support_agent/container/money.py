@@ -2,9 +2,12 @@
 
 from dependency_injector import providers
 
+from support_agent.adapters.customer_tokens import CustomerTokens
 from support_agent.adapters.policy_files import policy_from_body
+from support_agent.building.api import customer_tokens_of
 from support_agent.container.foundation import Foundation, Once
 from support_agent.domain.people import Proof
+from support_agent.services.api_keys import ApiKeys
 from support_agent.services.approvals import Approvals
 from support_agent.services.approvers import Approvers
 from support_agent.services.breaker import Breaker
@@ -227,6 +230,17 @@ class Money(Foundation):
     )
     reporting: providers.Provider[Reporting] = Once(
         Reporting, database=Foundation.database, clock=Foundation.clock
+    )
+    api_keys: providers.Provider[ApiKeys] = Once(
+        ApiKeys,
+        database=Foundation.database,
+        keys=Foundation.keys,
+        clock=Foundation.clock,
+        wall_clock=Foundation.wall_clock,
+        ids=Foundation.ids,
+    )
+    customer_tokens: providers.Provider[CustomerTokens | None] = Once(
+        customer_tokens_of, Foundation.settings
     )
     approvers: providers.Provider[Approvers] = Once(
         Approvers, database=Foundation.database, orders=Foundation.orders, clock=Foundation.clock

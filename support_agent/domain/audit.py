@@ -19,7 +19,7 @@ _TOPICS = {
     "policy.proposed": "policy.proposal",
     "account.named": "account",  # of a customer: which of their accounts is the one in use
 }
-_TOPICS_OF_ALL = ("refund", "switch", "destination")  # whatever happened to one
+_TOPICS_OF_ALL = ("refund", "switch", "destination", "api_key")  # whatever happened to one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,9 @@ async def served(request: pytest.FixtureRequest, upgraded: str) -> AsyncIterator
         yield opened
 
 
+DROPPED = ("principals",)  # nothing ever wrote them
+
+
 @pytest.fixture(scope="module")
 def old_rows(old_template: str) -> Rows:
     return rows_of(old_template)
@@ -87,7 +90,10 @@ def test_the_old_database_holds_a_request_in_every_state(old_rows):
 
 
 def test_no_row_is_lost_or_changed_on_the_way_up(upgraded_template, old_rows):
-    assert rows_of(upgraded_template, like=old_rows) == old_rows
+    kept = {table: rows for table, rows in old_rows.items() if table not in DROPPED}
+
+    assert rows_of(upgraded_template, like=kept) == kept
+    assert all(len(old_rows[table]) == 1 for table in DROPPED)  # its columns' names, and no row
 
 
 def test_what_guards_the_rows_is_as_in_a_fresh_database(upgraded_template, fresh_template):

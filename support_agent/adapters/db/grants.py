@@ -23,7 +23,7 @@ _BY_RIGHTS: Mapping[tuple[str, ...], tuple[str, ...]] = MappingProxyType(
     {
         # The shop's own and what only an upgrade writes; `db seed` works as the owner.
         _READ: (
-            *("alembic_version", "installation", "principals", "queue_schema"),
+            *("alembic_version", "installation", "queue_schema"),
             *("shop_customers", "shop_orders", "shop_order_lines", "shop_payments"),
         ),
         _APPEND: (
@@ -36,9 +36,13 @@ _BY_RIGHTS: Mapping[tuple[str, ...], tuple[str, ...]] = MappingProxyType(
             *("order_balances", "line_balances", "payment_balances", "cap_counters"),
             *("audit_entries", "audit_nodes", "audit_head"),
             *("approvers", "switches", "tasks"),
+            *("api_keys", "webhook_endpoints"),
         ),
         # Kept for a time only.
-        ALL: ("preferences", "outbox", "provider_events", "usage_counters", "compactions"),
+        ALL: (
+            *("preferences", "outbox", "provider_events", "usage_counters", "compactions"),
+            *("idempotency_keys", "webhook_deliveries"),
+        ),
     }
 )
 RIGHTS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -7,10 +7,10 @@ import sqlalchemy as sa
 from support_agent.adapters.db.faults import SETTING, UPGRADE
 from support_agent.domain.errors import ConfigurationError
 
-SCHEMA_REVISION = "0004"
+SCHEMA_REVISION = "0005"
 
 # Oldest first; a test compares it with the folder of migrations, which this file must not import.
-KNOWN_REVISIONS = ("0001", "0002", "0003", SCHEMA_REVISION)
+KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", SCHEMA_REVISION)
 
 _VERSIONS = sa.table("alembic_version", sa.column("version_num", sa.Text))
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from support_agent.adapters.db.dialect import database_now
+from support_agent.adapters.db.stores.api_keys import SqlApiKeys
 from support_agent.adapters.db.stores.attempts import SqlAttempts
 from support_agent.adapters.db.stores.audit import SqlAudit
 from support_agent.adapters.db.stores.books import SqlBooks
@@ -122,6 +123,10 @@ class SqlTransaction:
     @property
     def privacy(self) -> SqlPrivacy:
         return SqlPrivacy(self._connection)
+
+    @property
+    def api_keys(self) -> SqlApiKeys:
+        return SqlApiKeys(self._connection)
 
     def database_now(self) -> datetime:
         return self._now(self._connection)

@@ -1,9 +1,16 @@
 """One tree of errors; each class is named after what happened and carries its data.
 
 Three tables map them and nothing else does: `cli/exits.py` (exit code), `agent/tool_runner.py`
-(observation) and, later, the API (status).
+(observation) and `api/problems.py` (status).
 """
 
+from support_agent.domain.errors.access import (
+    CustomerTokenRefused,
+    KeyNotFound,
+    KeyRefused,
+    NotAuthenticated,
+    ScopeMissing,
+)
 from support_agent.domain.errors.conflicts import (
     AlreadyDecided,
     Conflict,
@@ -89,6 +96,7 @@ __all__ = [
     "ConversationNotFound",
     "ConversationNotHandedOff",
     "CustomerNotFound",
+    "CustomerTokenRefused",
     "DatabaseUnavailable",
     "DecisionRefused",
     "DestinationNotFound",
@@ -101,10 +109,13 @@ __all__ = [
     "InsufficientAuthority",
     "InvalidArguments",
     "InvalidInput",
+    "KeyNotFound",
+    "KeyRefused",
     "ModelError",
     "ModelReplyInvalid",
     "ModelUnavailable",
     "NewerState",
+    "NotAuthenticated",
     "NotAuthorised",
     "NotFound",
     "NotProved",
@@ -124,6 +135,7 @@ __all__ = [
     "ReserveMissing",
     "RunBusy",
     "RunNotFound",
+    "ScopeMissing",
     "SecondPersonNeeded",
     "SelfApproval",
     "StaleDecision",

@@ -1,5 +1,6 @@
 """The storage port: transactions whose guards are methods; SQL stays in the adapter."""
 
+from support_agent.ports.storage.access import ApiKeyStore
 from support_agent.ports.storage.books import (
     Books,
     BookTotal,
@@ -41,6 +42,7 @@ from support_agent.ports.storage.trail import Audit, Claimed, Outbox, Task, Task
 from support_agent.ports.storage.usage import UsageCounters, UsageFilter
 
 __all__ = [
+    "ApiKeyStore",
     "Attempts",
     "Audit",
     "BookTotal",

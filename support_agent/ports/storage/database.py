@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Literal, Protocol, TypeVar
 
+from support_agent.ports.storage.access import ApiKeyStore
 from support_agent.ports.storage.books import Books
 from support_agent.ports.storage.compactions import Compactions
 from support_agent.ports.storage.memory import Preferences
@@ -64,6 +65,8 @@ class Transaction(Protocol):
     def preferences(self) -> Preferences: ...
     @property
     def privacy(self) -> Privacy: ...
+    @property
+    def api_keys(self) -> ApiKeyStore: ...
 
     def database_now(self) -> datetime:
         """The database's own clock, aware: what ages of payments are measured by."""

@@ -1,6 +1,7 @@
 """Every table of the schema; importing this package fills `Table.metadata`."""
 
 from support_agent.adapters.db.tables import (
+    access,
     books,
     compactions,
     memory,
@@ -12,12 +13,14 @@ from support_agent.adapters.db.tables import (
     talk,
     trail,
     usage,
+    webhooks,
 )
 from support_agent.adapters.db.types import Table
 
 metadata = Table.metadata
 
 __all__ = [
+    "access",
     "books",
     "compactions",
     "memory",
@@ -30,4 +33,5 @@ __all__ = [
     "talk",
     "trail",
     "usage",
+    "webhooks",
 ]

@@ -6,7 +6,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Field
 
-from support_agent.adapters.db.tables.checks import one_of
 from support_agent.adapters.db.types import (
     BOOKS,
     TECHNICAL,
@@ -16,22 +15,6 @@ from support_agent.adapters.db.types import (
     sequence_key,
     text,
 )
-from support_agent.domain.people import PrincipalKind
-
-
-class PrincipalRow(Table, table=True):
-    """An account that acts (API client, operator, channel) and the person behind it.
-
-    Waits for the channels that register accounts; approvers carry their person themselves.
-    """
-
-    __tablename__ = "principals"
-    __table_args__ = (one_of("kind", PrincipalKind),)
-
-    id: str = Field(sa_column=text(info=BOOKS, primary_key=True))
-    kind: str = Field(sa_column=text(info=TECHNICAL))
-    person_id: str | None = Field(sa_column=text(info=BOOKS, nullable=True))
-    created_at: datetime = Field(sa_column=instant())
 
 
 class ApproverRow(Table, table=True):

@@ -88,7 +88,8 @@ class OutboxRow(Table, table=True):
     """An event to the outside, written with what caused it.
 
     Those of one `stream`, a conversation, leave one after the other. `delivered_at` ends it: it
-    was delivered, has no reader, or was given up and a person was called.
+    was delivered, has no reader, or was given up and a person was called. `fanned_at`: webhooks
+    have taken what is for them, which is no matter of `delivered_at`.
     """
 
     __tablename__ = "outbox"
@@ -101,6 +102,12 @@ class OutboxRow(Table, table=True):
             "seq",
             sqlite_where=sa.text("delivered_at IS NULL"),
             postgresql_where=sa.text("delivered_at IS NULL"),
+        ),
+        sa.Index(
+            "ix_outbox_not_fanned",
+            "seq",
+            sqlite_where=sa.text("fanned_at IS NULL"),
+            postgresql_where=sa.text("fanned_at IS NULL"),
         ),
         sa.Index(
             "ix_outbox_undelivered_stream",
@@ -120,6 +127,7 @@ class OutboxRow(Table, table=True):
     delivered_at: datetime | None = Field(sa_column=instant(nullable=True))
     attempts: int = Field(sa_column=counter())
     retry_at: float | None = Field(sa_column=real_seconds(nullable=True))  # not before it
+    fanned_at: datetime | None = Field(sa_column=instant(nullable=True))
 
 
 class TaskRow(Table, table=True):

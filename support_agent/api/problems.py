@@ -1,0 +1,190 @@
+"""Every error as problem+json (RFC 9457): the one table from errors to status codes."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Any
+
+import structlog
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from support_agent.domain import errors
+
+log = structlog.get_logger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+INTERNAL = "INTERNAL"
+CHALLENGE = 'Bearer realm="support-agent"'
+
+# The nearest class of an error's own line of ancestors counts.
+STATUS: Mapping[type[BaseException], int] = MappingProxyType(
+    {
+        errors.NotAuthenticated: 401,
+        errors.ScopeMissing: 403,
+        errors.InvalidInput: 422,
+        errors.NotFound: 404,
+        errors.Refused: 422,
+        errors.NotAuthorised: 403,
+        errors.Conflict: 409,
+        errors.EventRefused: 400,
+        errors.ConversationBusy: 503,
+        errors.DatabaseUnavailable: 503,
+        errors.OrdersUnavailable: 503,
+        errors.ChannelUnavailable: 503,
+        errors.ModelError: 503,
+        errors.PaymentError: 503,
+    }
+)
+_BY_STATUS: Mapping[int, str] = MappingProxyType(
+    {
+        400: "BAD_REQUEST",
+        404: "NOT_FOUND",
+        405: "METHOD_NOT_ALLOWED",
+        408: "REQUEST_TIMEOUT",
+        413: "BODY_TOO_LARGE",
+        415: "UNSUPPORTED_MEDIA_TYPE",
+        429: "RATE_LIMITED",
+    }
+)
+
+
+class FieldProblem(BaseModel):
+    """What is wrong with one field; `pointer` is a JSON pointer into the body, or a parameter."""
+
+    pointer: str
+    detail: str
+    code: str
+
+
+class Problem(BaseModel):
+    """An error. `code` is stable; `title` and `detail` are for people."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str
+    errors: list[FieldProblem] = Field(default_factory=list)
+
+
+class ProblemError(Exception):
+    """An error that only HTTP has, such as a header that is missing."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        fields: Sequence[FieldProblem] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.fields = tuple(fields)
+        self.headers = dict(headers or {})
+
+
+def status_of(error: BaseException) -> int:
+    """The status of an error; one that is not in the table is a fault of ours."""
+    for kind in type(error).__mro__:
+        if kind in STATUS:
+            return STATUS[kind]
+    return 500
+
+
+def problem_response(request: Request, error: BaseException) -> JSONResponse:
+    """The answer to a request that came to this error."""
+    match error:
+        case ProblemError():
+            return _response(
+                request, error.status, error.code, str(error), error.fields, error.headers
+            )
+        case RequestValidationError():
+            return _invalid(request, error)
+        case errors.InvalidInput():
+            field = FieldProblem(pointer=error.field, detail=error.problem, code=error.code.lower())
+            return _response(request, 422, error.code, str(error), (field,))
+        case errors.SupportAgentError() if status_of(error) != 500:
+            return _response(
+                request, status_of(error), error.code, str(error), headers=_headers(error)
+            )
+        case HTTPException():
+            code = _BY_STATUS.get(error.status_code, HTTPStatus(error.status_code).name)
+            return _response(
+                request, error.status_code, code, _detail(error), headers=error.headers or {}
+            )
+    log.error("request.failed", exc_info=error)
+    return _response(
+        request,
+        500,
+        INTERNAL,
+        "something failed here; nothing that was answered before is lost. Name the request_id.",
+    )
+
+
+def _headers(error: errors.SupportAgentError) -> Mapping[str, str]:
+    if isinstance(error, errors.NotAuthenticated):
+        return {"WWW-Authenticate": CHALLENGE}
+    return {"Retry-After": "1"} if status_of(error) == 503 else {}
+
+
+def _detail(error: HTTPException) -> str:
+    match error.status_code:
+        case 404:
+            return "there is nothing at this address; /openapi.json lists what there is"
+        case 405:
+            return "this address does not take this method"
+        case 413:
+            return "the body is larger than is taken here"
+    return str(error.detail)
+
+
+def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    fields = [_field(one) for one in error.errors()]
+    if any(field.code == "json_invalid" for field in fields):
+        return _response(request, 400, "BODY_NOT_JSON", "the body is not JSON", fields)
+    detail = "; ".join(f"{field.pointer}: {field.detail}" for field in fields[:3])
+    return _response(request, 422, errors.InvalidInput.code, detail, fields)
+
+
+def _field(problem: Mapping[str, Any]) -> FieldProblem:
+    """Without the value: it may be somebody's secret, or of any size."""
+    where, *path = problem["loc"]
+    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    pointer = "/" + "/".join(escaped) if where == "body" and path else "".join(map(str, path))
+    return FieldProblem(
+        pointer=pointer if where == "body" else f"{where}:{pointer}",
+        detail=str(problem["msg"]),
+        code=str(problem["type"]),
+    )
+
+
+def _response(
+    request: Request,
+    status: int,
+    code: str,
+    detail: str,
+    fields: Sequence[FieldProblem] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    problem = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=detail,
+        code=code,
+        request_id=request.scope.get("state", {}).get("request_id", ""),
+        errors=list(fields),
+    )
+    return JSONResponse(
+        problem.model_dump(mode="json"),
+        status_code=status,
+        headers=dict(headers or {}),
+        media_type=MEDIA_TYPE,
+    )
