@@ -1,4 +1,4 @@
-"""A line to a PostgreSQL server that a test cuts: at any time, or right after a COMMIT was heard."""
+"""A line to a PostgreSQL server that a test cuts, at any time or after a COMMIT, or holds up."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,6 +16,7 @@ class Line:
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._commits_to_hear: int | None = None
+        self.stands_still = False  # connections stay, and the server hears nothing more
         self.port = 0
 
     async def mend(self) -> None:
@@ -67,7 +68,8 @@ class Line:
                 if self._commits_to_hear == 0:
                     self._commits_to_hear = None
                     lost.set()
-            writer.write(data)
+            if not self.stands_still:
+                writer.write(data)
         raise ConnectionResetError
 
     async def _bring_back(

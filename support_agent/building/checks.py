@@ -1,7 +1,10 @@
 """What must fit together before anything is served."""
 
-from support_agent.domain.errors import ConfigurationError
+from contextlib import suppress
+
+from support_agent.domain.errors import ConfigurationError, OrdersUnavailable
 from support_agent.domain.policy import Policy
+from support_agent.ports.orders import OrderRepository
 from support_agent.ports.storage import Transaction
 from support_agent.services.policies import PoliciesInForce
 from support_agent.settings import Settings
@@ -17,8 +20,15 @@ def check_installation(tx: Transaction, settings: Settings) -> None:
     real_money = live or settings.payments.moves_real_money
     dangers = settings.live_dangers() if real_money else ()
     if dangers:
-        what = "this database" if live else "the key in PAYMENTS__STRIPE_KEY"
-        raise ConfigurationError(f"{what} is live: {'; '.join(dangers)}")
+        what = "this database is live" if live else _what_is_live(settings)
+        raise ConfigurationError(f"{what}: {'; '.join(dangers)}")
+
+
+def _what_is_live(settings: Settings) -> str:
+    """What moves real money beside a database that is not live."""
+    if settings.payments.kind == "stripe":
+        return "the key in PAYMENTS__STRIPE_KEY is live"
+    return "PAYMENTS__LIVEMODE=true moves real money"
 
 
 def check_policy(tx: Transaction, policies: PoliciesInForce, settings: Settings) -> None:
@@ -41,3 +51,35 @@ def check_zone(policy: Policy, settings: Settings) -> None:
             f"{policy.time_zone!r}; make them equal",
             setting="SUPPORT_AGENT_SHOP__TIME_ZONE",
         )
+
+
+def check_ledger(settings: Settings) -> None:
+    """The ledger gateway plays at paying the sample shop's orders; of others it keeps the books.
+
+    Raises:
+        ConfigurationError: it would tell customers of another shop that they were paid.
+    """
+    payments = settings.payments
+    played = payments.kind == "ledger" and not payments.ledger_is_books_only
+    if settings.orders.kind != "sql" and played:
+        raise ConfigurationError(
+            f"is 'ledger', which moves no money, but ORDERS__KIND={settings.orders.kind} are real "
+            "orders; set SUPPORT_AGENT_PAYMENTS__LEDGER_IS_BOOKS_ONLY=true if refunds are only to "
+            "be recorded and somebody else pays them, or name a gateway",
+            setting="SUPPORT_AGENT_PAYMENTS__KIND",
+        )
+
+
+async def check_orders(orders: OrderRepository) -> None:
+    """A map fits the shop's database; one that does not answer now is asked again with an order.
+
+    Raises:
+        ConfigurationError: it does not; says what to change.
+    """
+    from support_agent.adapters.orders.mapped.orders import (  # noqa: PLC0415 - as building/orders.py
+        MappedOrders,
+    )
+
+    if isinstance(orders, MappedOrders):
+        with suppress(OrdersUnavailable):  # told in the log; the queue is served all the same
+            await orders.check()

@@ -52,21 +52,25 @@ class Seeding:
         policies: PoliciesInForce,
         clock: Clock,
         moves_real_money: bool,
+        orders_kind: str = "sql",
     ) -> None:
         self._database = database
         self._shop = shop
         self._policies = policies
         self._clock = clock
         self._moves_real_money = moves_real_money
+        self._orders_kind = orders_kind
 
     async def run(self, sample: SampleShop) -> Seeded:
         """Write the sample shop.
 
         Raises:
-            ConfigurationError: the database is a live one, or the gateway moves real money.
+            ConfigurationError: the database is a live one, the gateway moves real money, or the
+                orders are those of another shop, which is never written to.
         """
+        check_is_sample_shop(self._orders_kind)
         if self._moves_real_money:
-            raise ConfigurationError("the gateway's key is live; the sample shop is for demos only")
+            raise ConfigurationError("the gateway moves real money; the sample shop is for demos")
         if await self._database.read(lambda tx: tx.installation.is_live()):
             raise ConfigurationError("this database is live; the sample shop is for demo ones only")
         customers = await self._shop.put_customers(sample.customers)
@@ -99,6 +103,20 @@ class Seeding:
             by=SYSTEM,
             clock=self._clock,
             policies=self._policies,
+        )
+
+
+def check_is_sample_shop(orders_kind: str) -> None:
+    """Pass for orders in tables of our own; those of another shop are never written to.
+
+    Raises:
+        ConfigurationError: they are elsewhere.
+    """
+    if orders_kind != "sql":
+        raise ConfigurationError(
+            f"is {orders_kind!r}, and only the sample shop of kind 'sql' can be filled; for your "
+            "own shop use `policies activate` and `approvers add`",
+            setting="SUPPORT_AGENT_ORDERS__KIND",
         )
 
 

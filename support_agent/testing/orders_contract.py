@@ -1,4 +1,20 @@
-"""What every OrderRepository must do; seed it with ORDERS and CUSTOMERS and run each of CHECKS."""
+"""What every OrderRepository must do, as checks for any test framework.
+
+Put ORDERS and CUSTOMERS where your class reads from (a test database of your shop, a stub of your
+API), then run all of it, or each check by itself:
+
+    from support_agent.testing import check_orders
+
+    async def test_our_orders_keep_the_contract():
+        fill_the_test_shop(CUSTOMERS, ORDERS)
+        await check_orders(ShopOrders())
+
+    @pytest.mark.parametrize("check", ORDERS_CHECKS, ids=lambda check: check.__name__)
+    async def test_our_orders(check):
+        await check(ShopOrders())
+
+What is broken raises ContractBroken, an AssertionError that says which rule.
+"""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
@@ -16,7 +32,7 @@ from support_agent.domain.orders import (
     Promotion,
 )
 from support_agent.ports.orders import OrderRepository
-from support_agent.testing.contract_check import must
+from support_agent.testing.contract_check import ContractBroken, must
 
 Check = Callable[[OrderRepository], Awaitable[None]]
 
@@ -225,6 +241,27 @@ async def money_is_in_minor_units(orders: OrderRepository) -> None:
             must(order.payments[0].captured_minor == amount[0], f"{order_id} was paid {amount}")
 
 
+async def amounts_are_whole_numbers(orders: OrderRepository) -> None:
+    """Amounts and units are int and moments are aware: 250000.0 equals 250000 and is a float."""
+    for order in ORDERS:
+        found = await orders.get(order.id)
+        must(found is not None, f"{order.id} is there")
+        if found is not None:
+            numbers = [payment.captured_minor for payment in found.payments]
+            for line in found.lines:
+                numbers += [line.quantity, line.unit_price_minor, line.discount_minor]
+            odd = [number for number in numbers if type(number) is not int]
+            must(not odd, f"amounts and units of {order.id} are int, not {odd}")
+            must(found.placed_at.utcoffset() is not None, f"placed_at of {order.id} has a zone")
+
+
+async def none_are_none(orders: OrderRepository) -> None:
+    """A list of at most none is empty, never all of them."""
+    for limit in (0, -1):
+        listed = await orders.list_for_customer("C-list", limit=limit)
+        must(listed == (), f"a list of at most {limit} is empty")
+
+
 async def customers_come_back(orders: OrderRepository) -> None:
     """A customer as the shop has them, with a language or without one."""
     for customer in CUSTOMERS:
@@ -238,5 +275,20 @@ CHECKS: tuple[Check, ...] = (
     rules_find_what_they_judge_by,
     list_is_newest_first,
     money_is_in_minor_units,
+    amounts_are_whole_numbers,
+    none_are_none,
     customers_come_back,
 )
+
+
+async def check_orders(orders: OrderRepository) -> None:
+    """Every check, one after another, on a repository that holds ORDERS and CUSTOMERS.
+
+    Raises:
+        ContractBroken: at the first rule that it does not keep; names the check.
+    """
+    for check in CHECKS:
+        try:
+            await check(orders)
+        except ContractBroken as error:
+            raise ContractBroken(f"{check.__name__}: {error}") from error

@@ -10,9 +10,14 @@ import sqlalchemy as sa
 
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.db.migrations import upgrade
+from support_agent.adapters.orders.cached import CachedOrders
+from support_agent.adapters.orders.guarded import GuardedOrders
+from support_agent.adapters.orders.http import HttpOrders
+from support_agent.adapters.orders.http_map import load_http_map
+from support_agent.adapters.orders.mapped.orders import MappedOrders
 from support_agent.adapters.orders.sql import SqlOrders
 from support_agent.domain.errors import OrdersUnavailable
-from support_agent.domain.orders import Customer, LineKind, Order, OrderStatus
+from support_agent.domain.orders import Customer, LineKind, Order, OrderLine, OrderStatus
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.orders import OrderRepository
 from support_agent.testing.contract_check import ContractBroken
@@ -22,11 +27,16 @@ from support_agent.testing.orders_contract import (
     FULL,
     ORDERS,
     Check,
+    amounts_are_whole_numbers,
+    check_orders,
     ids_are_exact,
     list_is_newest_first,
+    none_are_none,
     order_comes_back_whole,
     rules_find_what_they_judge_by,
 )
+from tests.foreign_shop import fill_shop, make_shop, open_map
+from tests.shop_api import MAP, SECRET, shop_api, write_map
 
 KEYS = KeyRing(keys=(("k1", b"a secret of thirty-two characters"),))
 
@@ -51,8 +61,55 @@ async def sql(folder: Path) -> AsyncIterator[SqlOrders]:
         yield shop
 
 
+@asynccontextmanager
+async def http(folder: Path, *, more: str = "") -> AsyncIterator[HttpOrders]:
+    with shop_api(ORDERS, CUSTOMERS) as api:
+        told = load_http_map(write_map(folder / "orders.toml", api, text=f"{MAP}{more}"))
+        orders = HttpOrders(told=told, auth=SECRET, timeout_s=5.0)
+        try:
+            yield orders
+        finally:
+            await orders.aclose()
+
+
+def http_with_a_list_of_ids(folder: Path) -> AbstractAsyncContextManager[HttpOrders]:
+    return http(folder, more='id = "/number"\n')
+
+
+@asynccontextmanager
+async def cached(folder: Path) -> AsyncIterator[CachedOrders]:
+    async with sql(folder) as shop:
+        yield CachedOrders(shop, keep_s=60)
+
+
+@asynccontextmanager
+async def guarded(folder: Path) -> AsyncIterator[GuardedOrders]:
+    async with sql(folder) as shop:
+        yield GuardedOrders(shop, timeout_s=5.0)
+
+
+@asynccontextmanager
+async def mapped(folder: Path) -> AsyncIterator[MappedOrders]:
+    """On SQLite; tests/integration/test_mapped_orders.py has it on PostgreSQL."""
+    url = f"sqlite:///{folder / 'foreign.db'}"
+    make_shop(url)
+    fill_shop(url, CUSTOMERS, ORDERS)
+    orders = open_map(url, folder / "orders.toml")
+    try:
+        yield orders
+    finally:
+        await orders.aclose()
+
+
 # Each opens a backend that holds CUSTOMERS and ORDERS.
-BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[OrderRepository]]] = {"sql": sql}
+BACKENDS: dict[str, Callable[[Path], AbstractAsyncContextManager[OrderRepository]]] = {
+    "sql": sql,
+    "mapped": mapped,
+    "http": http,
+    "http, list of ids": http_with_a_list_of_ids,
+    "cached": cached,
+    "guarded": guarded,
+}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -75,21 +132,27 @@ class Careless:
         found = self._orders.get(order_id)
         if found is None:
             return None
+        lines = tuple(self._line(line) for line in found.lines)
         match self._fault:
             case "drops the owner":
                 return replace(found, customer_id=found.customer_id.lower())
-            case "counts none as unknown":
-                lines = (replace(x, received_units=x.received_units or None) for x in found.lines)
-                return replace(found, lines=tuple(lines))
-            case "sells shipping":
-                lines = (replace(line, kind=LineKind.GOODS) for line in found.lines)
-                return replace(found, lines=tuple(lines))
             case "forgets promotions":
                 return replace(found, promotion=None)
-        return found
+        return replace(found, lines=lines)
+
+    def _line(self, line: OrderLine) -> OrderLine:
+        match self._fault:
+            case "counts none as unknown":
+                return replace(line, received_units=line.received_units or None)
+            case "sells shipping":
+                return replace(line, kind=LineKind.GOODS)
+            case "counts in floats":
+                return replace(line, unit_price_minor=float(line.unit_price_minor))
+        return line
 
     async def list_for_customer(self, customer_id: str, *, limit: int) -> tuple[Order, ...]:
         theirs = [order for order in ORDERS if order.customer_id == customer_id]
+        limit = max(limit, 0)
         theirs.sort(key=lambda order: order.placed_at, reverse=self._fault != "oldest first")
         return tuple(theirs if self._fault == "unlimited" else theirs[:limit])
 
@@ -107,11 +170,19 @@ class Careless:
         ("forgets promotions", rules_find_what_they_judge_by),
         ("oldest first", list_is_newest_first),
         ("unlimited", list_is_newest_first),
+        ("unlimited", none_are_none),
+        ("counts in floats", amounts_are_whole_numbers),
     ],
 )
 async def test_the_contract_finds_a_careless_backend(fault: str, finds_it: Check):
     with pytest.raises(ContractBroken):
         await finds_it(Careless(fault))
+
+
+async def test_all_of_it_at_once_names_the_check_that_fails():
+    await check_orders(Careless("none"))
+    with pytest.raises(ContractBroken, match="ids_are_exact: ' A100' is not A100"):
+        await check_orders(Careless("trims"))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -33,7 +33,8 @@ def test_every_line_of_the_lock_is_a_pin_or_a_hash_and_no_address():
 def test_every_pin_has_hashes():
     blocks = re.split(r"\n(?=[a-z])", LOCK)
 
-    assert len(blocks) == len(locked())
+    pinned = re.findall(r"^[a-z][^\n]*==", LOCK, re.MULTILINE)  # one may have a pin for each Python
+    assert len(blocks) == len(pinned)
     assert all("--hash=sha256:" in block for block in blocks)
 
 

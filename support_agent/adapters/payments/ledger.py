@@ -4,13 +4,14 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import sqlalchemy as sa
 
 from support_agent.adapters.db.connections import Connections
 from support_agent.adapters.db.prepared import Named, Prepared
 from support_agent.adapters.db.statements import insert_new, table_of
+from support_agent.adapters.db.tables.books import PaymentBalance
 from support_agent.adapters.db.tables.shop import LedgerPayout, ShopPayment
 from support_agent.domain.errors import (
     DatabaseUnavailable,
@@ -30,6 +31,7 @@ from support_agent.ports.payments import (
 T = TypeVar("T")
 
 PAYMENTS = table_of(ShopPayment)
+BOOKED = table_of(PaymentBalance)
 PAYOUTS = table_of(LedgerPayout)
 PAGE = 500
 
@@ -39,9 +41,16 @@ def _of_payment(table: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
     return tuple(table.c[name] == sa.bindparam(name) for name in names)
 
 
-_IS_PAYMENT = sa.select(PAYMENTS).where(*_of_payment(PAYMENTS))
-_PAYMENT = Prepared(_IS_PAYMENT)
-_LOCKED = Prepared(_IS_PAYMENT.with_for_update())
+def _is_payment(table: sa.Table) -> sa.Select[Any]:
+    named = (table.c[name] for name in ("account", "captured_minor", "currency", "disputed"))
+    return sa.select(*named).where(*_of_payment(table))
+
+
+_IS_PAYMENT, _IS_BOOKED = _is_payment(PAYMENTS), _is_payment(BOOKED)
+_PAYMENT, _BOOKED = Prepared(_IS_PAYMENT), Prepared(_IS_BOOKED)
+_LOCKED, _BOOKED_LOCKED = (
+    Prepared(select.with_for_update()) for select in (_IS_PAYMENT, _IS_BOOKED)
+)
 _BY_KEY = Prepared(sa.select(PAYOUTS).where(PAYOUTS.c.key == sa.bindparam("of")))
 _BY_ID = Prepared(
     sa.select(PAYOUTS).where(
@@ -52,7 +61,11 @@ _REFUNDED = Prepared(sa.select(sa.func.sum(PAYOUTS.c.amount_minor)).where(*_of_p
 
 
 class LedgerGateway:
-    """Each refund is one committed row, unique by key; nothing leaves the machine."""
+    """Each refund is one committed row, unique by key; nothing leaves the machine.
+
+    What was captured is what the sample shop's table says. With `books_only` it may be a payment of
+    a shop that is not ours: then it is what our books took over from the order.
+    """
 
     name = "ledger"
     livemode = False
@@ -72,7 +85,13 @@ class LedgerGateway:
             PaymentDeclined: `payment_unknown`, `payment_disputed`, `currency_mismatch`,
                 `amount_invalid`, `amount_above_captured`.
         """
-        return await _answered(self._connections.run_write(lambda c: _refund(c, instruction)))
+
+        def write(connection: sa.Connection) -> GatewayRefund:
+            # The row is locked first, so that refunds of one payment are judged one by one.
+            payment = self._payment(connection, instruction.payment, locked=True)
+            return _refund(connection, instruction, payment)
+
+        return await _answered(self._connections.run_write(write))
 
     async def find(self, instruction: RefundInstruction) -> GatewayRefund | None:
         def read(connection: sa.Connection) -> GatewayRefund | None:
@@ -100,14 +119,14 @@ class LedgerGateway:
             after = rows[-1]["seq"]
 
     async def payment_state(self, payment: PaymentRef) -> PaymentState:
-        """The payment as the shop's table has it, less what this gateway paid back.
+        """The payment as it was captured, less what this gateway paid back.
 
         Raises:
             PaymentDeclined: `payment_unknown`.
         """
 
         def read(connection: sa.Connection) -> PaymentState:
-            row = _known(_PAYMENT.first_named(connection, _here(payment)))
+            row = _known(self._payment(connection, payment))
             return PaymentState(
                 captured_minor=row["captured_minor"],
                 refunded_minor=_refunded(connection, payment),
@@ -117,6 +136,15 @@ class LedgerGateway:
             )
 
         return await _answered(self._connections.run_read(read))
+
+    def _payment(
+        self, connection: sa.Connection, payment: PaymentRef, *, locked: bool = False
+    ) -> Named | None:
+        of_shop, of_books = (_LOCKED, _BOOKED_LOCKED) if locked else (_PAYMENT, _BOOKED)
+        row = of_shop.first_named(connection, _here(payment))
+        if row is None and self.books_only:
+            row = of_books.first_named(connection, _here(payment))
+        return row
 
     async def aclose(self) -> None:
         """Nothing to close: the connections are the database's."""
@@ -136,9 +164,9 @@ async def _answered(work: Awaitable[T]) -> T:
         raise PaymentOutcomeUnknown(f"the ledger did not answer: {error}") from error
 
 
-def _refund(connection: sa.Connection, instruction: RefundInstruction) -> GatewayRefund:
-    # The payment's row is locked first, so that refunds of one payment are judged one by one.
-    payment = _LOCKED.first_named(connection, _here(instruction.payment))
+def _refund(
+    connection: sa.Connection, instruction: RefundInstruction, payment: Named | None
+) -> GatewayRefund:
     row = _recorded(connection, instruction.key)
     if row is None:
         _check(connection, instruction, _known(payment))
