@@ -10,10 +10,8 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_val
 
 from support_agent.settings.section import (
     Amount,
-    Days,
     Hours,
     Minutes,
-    Name,
     Positive,
     Seconds,
     Section,
@@ -47,6 +45,10 @@ class QueueSettings(Section):
 class PayoutsSettings(Section):
     run: Literal["here", "worker"] = "here"  # where refunds are paid, and the gateway's key is
 
+    @property
+    def by_worker(self) -> bool:
+        return self.run == "worker"
+
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -71,54 +73,6 @@ class OrdersSettings(Section):
     class_: ClassName = Field(default=None, alias="class")
     timeout_seconds: Seconds = 10.0
     cache_seconds: Annotated[float, Field(ge=0, le=3_600)] = 30.0  # with http, and for talk only
-
-
-class PaymentsSettings(Section):
-    kind: Literal["ledger", "stripe", "http", "class"] = "ledger"
-    ledger_is_books_only: bool = False
-    url: str | None = Field(default=None, repr=False)  # of the shop's refund endpoint, with http
-    account: Name | None = None  # whose payments are refunded there, with http
-    signing_secrets: SecretStr | None = None  # whsec_…, several with commas; the first signs
-    livemode: bool = False  # with http and class: real money moves
-    class_: ClassName = Field(default=None, alias="class")
-    stripe_key: SecretStr | None = None  # secret or restricted; its prefix says live or test
-    stripe_account: str | None = None  # ours, acct_…: a key of any other pays nothing
-    stripe_url: str | None = None  # a server on this machine that stands in for Stripe
-    webhook_secrets: SecretStr | None = None  # whsec_…, several with commas while one is replaced
-    timeout_seconds: Seconds = 15.0
-    lookback_days: Days = 7  # how far back the gateway's refunds are compared with ours
-
-    @field_validator("stripe_account")
-    @classmethod
-    def _account(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"acct_[A-Za-z0-9_]{1,250}", value):
-            raise ValueError("is no account id of Stripe's; it looks like acct_1AbCdEfGhIjKlMnO")
-        return value
-
-    @field_validator("stripe_url")
-    @classmethod
-    def _loopback(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"http://127\.0\.0\.1:[0-9]{1,5}", value):
-            raise ValueError("is for tests: only http://127.0.0.1:PORT may stand in for Stripe")
-        return value
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The webhook secrets, each by itself."""
-        given = self.webhook_secrets.get_secret_value() if self.webhook_secrets else ""
-        return tuple(secret.strip() for secret in given.split(",") if secret.strip())
-
-    @property
-    def test_key(self) -> bool:
-        key = self.stripe_key.get_secret_value() if self.stripe_key else ""
-        return key.startswith(("sk_test_", "rk_test_"))
-
-    @property
-    def moves_real_money(self) -> bool:
-        """A live key is attached; every danger of a live database is one then."""
-        if self.kind in {"http", "class"}:
-            return self.livemode
-        return self.kind == "stripe" and self.stripe_key is not None and not self.test_key
 
 
 class ToolsSettings(Section):

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from support_agent.settings.model import DEFAULT_MODEL, ModelChoice, ModelSettings, Role
 from support_agent.settings.names import PREFIX
+from support_agent.settings.payments import PaymentsSettings
 from support_agent.settings.sections import (
     ApiSettings,
     ApprovalsSettings,
@@ -20,7 +21,6 @@ from support_agent.settings.sections import (
     LimitsSettings,
     LogSettings,
     OrdersSettings,
-    PaymentsSettings,
     PayoutsSettings,
     QueueSettings,
     RetentionSettings,

@@ -1,9 +1,10 @@
 """A gateway for those who must not reach one: it has the name of the real one and refuses."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
+from typing import NoReturn
 
-from support_agent.domain.errors import GatewayRefusesUs, SupportAgentError
+from support_agent.domain.errors import EventRefused, GatewayRefusesUs, SupportAgentError
 from support_agent.ports.payments import (
     GatewayRefund,
     PaymentRef,
@@ -47,3 +48,13 @@ class RefusingGateway:
 
     async def aclose(self) -> None:
         pass
+
+
+class RefusingEvents:
+    """Where nobody reports, whatever calls itself an event is refused."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def verify(self, body: bytes, headers: Mapping[str, str], *, now: datetime) -> NoReturn:
+        raise EventRefused(self._why)
