@@ -6,16 +6,25 @@ Nothing here knows the product's inside: each line after `$` is a command you ca
 import io
 import json
 import os
+import secrets
 import shlex
+import signal
+import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import redirect_stdout
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
+
+import httpx2
+import jwt
 
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = Path("var/demo.db")
 CUSTOMER = "C001"
+WAIT = {"Prefer": "wait=30"}
+DECIDES = ("--scope", "approvals:read", "--scope", "approvals:decide")
 
 
 def play() -> None:
@@ -69,8 +78,9 @@ def play() -> None:
     run("approvals", "report")
 
     a_person(conversation)
+    by_http()
 
-    scene("10. The books", "Counters equal their ledger entries; the audit chain is unbroken.")
+    scene("11. The books", "Counters equal their ledger entries; the audit chain is unbroken.")
     run("refunds", "check")
     run("audit", "verify")
 
@@ -89,6 +99,85 @@ def a_person(conversation: str) -> None:
     run("conversations", "return", other, "--operator", "thu")
     run("conversations", "show", other)
     run("runs", "replay", newest("runs", "list", "--conversation", conversation))
+
+
+def by_http() -> None:
+    """The same desk over HTTP: a backend asks for its customer, an approver decides with a key."""
+    scene("10. By HTTP", "A backend signs which customer it speaks for; an approver has a key.")
+    os.environ["SUPPORT_AGENT_API__CUSTOMER_TOKEN_SECRETS"] = f"shop:{secrets.token_hex(32)}"
+    backend = key_for("web", "--scope", "customers:act")
+    lan = key_for("lan", *DECIDES, "--approver", "lan")
+    with served() as client:
+        signed = backend | {"Support-Agent-Customer-Token": customer_token("C003")}
+        said = {"text": "Hoàn tiền đơn A300 cho tôi"}
+        first = http(client, "POST", "/v1/conversations", said, signed | WAIT)
+        talk = f"/v1/conversations/{first['conversation_id']}/messages"
+        http(client, "POST", talk, {"text": "đồng ý"}, signed | WAIT)
+        waiting = http(client, "GET", "/v1/approvals?limit=1&customer_id=C003", None, lan)
+        request = waiting["data"][0]
+        path = f"/v1/approvals/{request['id']}/decision"
+        seen = lan | {"If-Match": f'"{request["version"]}"'}
+        http(client, "POST", path, {"decision": "approve"}, seen)
+        http(client, "POST", path, {"decision": "approve"}, seen)
+
+
+def key_for(name: str, *options: str) -> dict[str, str]:
+    """Headers with a new key, which is shown this once."""
+    narrate(f"\n$ support-agent {shlex.join(('keys', 'create', name, *options))}", bold=True)
+    captured = io.StringIO()
+    with redirect_stdout(captured):
+        code = call(("keys", "create", name, *options, "--json"))
+    if code:
+        raise SystemExit(code)
+    key: str = json.loads(captured.getvalue())["key"]
+    narrate(f"{key[:10]}…")
+    return {"Authorization": f"Bearer {key}"}
+
+
+def customer_token(customer_id: str) -> str:
+    """What the shop's backend signs: for which customer it asks, for some minutes."""
+    key_id, secret = os.environ["SUPPORT_AGENT_API__CUSTOMER_TOKEN_SECRETS"].split(":")
+    now = int(time.time())
+    claims = {"sub": customer_id, "aud": "support-agent", "iat": now, "exp": now + 300}
+    return jwt.encode(claims, secret, algorithm="HS256", headers={"kid": key_id})
+
+
+@contextmanager
+def served() -> Iterator[httpx2.Client]:
+    """The server as a process of its own, stopped as any other is."""
+    narrate("\n$ support-agent serve --port 0", bold=True)
+    command = [Path(sys.executable).with_name("support-agent"), "serve", "--port", "0"]
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command, stdout=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            line = server.stdout.readline().strip() if server.stdout else ""
+            narrate(line)
+            with httpx2.Client(base_url=line.removeprefix("serving on "), timeout=60) as client:
+                yield client
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(timeout=60)
+
+
+def http(
+    client: httpx2.Client, method: str, path: str, body: object, headers: dict[str, str]
+) -> Any:  # noqa: ANN401 - any JSON
+    """Show a request and what came back of it."""
+    narrate(f"\n> {method} {path}  {json.dumps(body, ensure_ascii=False) if body else ''}")
+    response = client.request(method, path, json=body, headers=headers)
+    told = response.json()
+    narrate(f"{response.status_code} {told_shortly(told)}")
+    return told
+
+
+def told_shortly(told: Mapping[str, Any]) -> str:
+    """The part of an answer that the story is about."""
+    if "data" in told:
+        told = told["data"][0]
+    told = told.get("request", told)
+    names = ("code", "detail", "answer", "id", "order_id", "amount", "status", "version")
+    return json.dumps({n: told[n] for n in names if n in told}, ensure_ascii=False)
 
 
 def ask(text: str, *options: str, conversation: str | None = None) -> None:
