@@ -17,6 +17,7 @@ class Line:
         self._tasks: set[asyncio.Task[None]] = set()
         self._commits_to_hear: int | None = None
         self.stands_still = False  # connections stay, and the server hears nothing more
+        self.is_mute = False  # nor is anything heard of the server
         self.port = 0
 
     async def mend(self) -> None:
@@ -78,7 +79,10 @@ class Line:
         while data := await reader.read(65_536):
             if lost.is_set():
                 break  # it was answered, so it is done
-            writer.write(data)
+            if not self.is_mute:
+                writer.write(data)
+        if self.is_mute:
+            await writer.wait_closed()  # that the server hung up is not heard either
         raise ConnectionResetError
 
 

@@ -17,6 +17,7 @@ from existing_backend.database import engine, payments, refunds
 
 ACCOUNT, LIVEMODE, CURRENCY = "vuon-nha", False, "VND"
 PAGE = 50
+MOST_BYTES = 64 * 1024  # of a request; what is longer is not even read
 # Our words for how a refund stands, and the endpoint's.
 STATUS = {"da_hoan": "succeeded", "dang_cho": "pending", "that_bai": "failed"}
 
@@ -30,6 +31,8 @@ class Refused(Exception):
 
 async def signed(request: Request) -> Asked:
     """What is asked, when it is the agent who asks, and asks for this shop."""
+    if int(request.headers.get("content-length", MOST_BYTES + 1)) > MOST_BYTES:
+        raise HTTPException(413)
     try:
         secret = os.environ["REFUND_SIGNING_SECRET"]
         asked: Asked = Webhook(secret).verify(await request.body(), dict(request.headers))
@@ -53,7 +56,9 @@ def answer(asked: Annotated[Asked, Depends(signed)]) -> JSONResponse:
 
 
 def refund(asked: Asked) -> Asked:
-    """Refund once per key."""
+    """Refund once per key; without one each sending would be another refund."""
+    if not asked["key"]:
+        raise Refused("key_missing")
     with engine().begin() as connection:
         # The payment's row is locked first, so that its refunds are judged one by one.
         of_payment = payments.c.ma_gd == asked["payment_id"]
@@ -78,7 +83,7 @@ def _pay(connection: sa.Connection, asked: Asked) -> sa.Row[Any]:
         raise Refused("payment_disputed")
     if asked["currency"] != CURRENCY:
         raise Refused("currency_mismatch")
-    if asked["amount_minor"] <= 0:
+    if type(asked["amount_minor"]) is not int or asked["amount_minor"] <= 0:
         raise Refused("amount_invalid")
     if asked["amount_minor"] + _refunded(connection, payment.ma_gd) > payment.so_tien:
         raise Refused("amount_above_captured")

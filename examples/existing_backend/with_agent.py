@@ -4,10 +4,11 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Annotated
 
 import httpx2
 import jwt
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Path, Request, Response
 
 from existing_backend.refund_endpoint import endpoint
 from existing_backend.shop import Customer, shop
@@ -40,14 +41,19 @@ def speaks_for(customer: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}", "Support-Agent-Customer-Token": token}
 
 
+# Names and ids only: no `..` that leads out of /v1, no `?` or `#` that was encoded.
+Inside = Annotated[str, Path(pattern=r"^\w+(/\w+)*$")]
+
+
 @app.api_route("/tro-giup/{path:path}", methods=["GET", "POST"])
-async def help_customer(path: str, request: Request, customer: Customer) -> Response:
+async def help_customer(path: Inside, request: Request, customer: Customer) -> Response:
     """What the shop's chat window asks, for whoever is logged in and for nobody else."""
+    kind = request.headers.get("content-type", "")  # another site's form cannot say JSON: 415
     answer = await request.app.state.support.request(
         request.method,
         f"/v1/{path}",
         params=request.query_params,
-        content=await request.body(),
-        headers={**speaks_for(customer), "Prefer": "wait=20", "Content-Type": "application/json"},
+        content=request.stream(),  # the agent's limit ends it
+        headers={**speaks_for(customer), "Prefer": "wait=20", "Content-Type": kind},
     )
     return Response(answer.content, answer.status_code, media_type=answer.headers["content-type"])

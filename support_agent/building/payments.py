@@ -36,6 +36,11 @@ def has_gateway(settings: Settings) -> bool:
             return True
 
 
+def is_reached(gateway: PaymentGateway) -> bool:
+    """`has_gateway` of one that was made already: a class of somebody's own is made only once."""
+    return not isinstance(gateway, RefusingGateway)
+
+
 def gateway_credentials(settings: Settings) -> str:
     """The setting that a process needs to pay."""
     return CREDENTIALS[settings.payments.kind]

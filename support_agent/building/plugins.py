@@ -2,11 +2,10 @@
 
 import inspect
 import sys
-import traceback
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+from support_agent.adapters.foreign import fault_of
 from support_agent.domain.errors import ConfigurationError
 
 
@@ -37,8 +36,8 @@ def make(found: type[Any], value: str, *, setting: str) -> Any:  # noqa: ANN401 
         return found()
     except Exception as error:
         raise ConfigurationError(
-            f"{value!r} cannot be made: {_what(error)}; it is called without arguments and takes "
-            "what it needs from its own settings",
+            f"{value!r} cannot be made: {fault_of(error)}; it is called without arguments and "
+            "takes what it needs from its own settings",
             setting=setting,
         ) from error
 
@@ -58,7 +57,7 @@ def load_class(value: str, *, setting: str) -> type[Any]:
         raise ConfigurationError(_not_found(value, module_name, error), setting=setting) from error
     except Exception as error:
         raise ConfigurationError(
-            f"{module_name!r} cannot be imported: {_what(error)}", setting=setting
+            f"{module_name!r} cannot be imported: {fault_of(error)}", setting=setting
         ) from error
     found = getattr(module, name, None)
     if found is None:
@@ -80,14 +79,6 @@ def _not_found(value: str, module_name: str, error: ModuleNotFoundError) -> str:
     )
 
 
-def _what(error: Exception) -> str:
-    """An error of foreign code by type and place: its own words may hold a secret."""
-    frames = traceback.extract_tb(error.__traceback__)
-    told = str(error) if isinstance(error, ImportError | TypeError | SyntaxError) else ""
-    where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}{': ' if told else ''}{told}{where}"
-
-
 def _lacks(instance: object, port: type[Any]) -> list[str]:
     """What a port's methods and attributes are not there, or not what they should be."""
     problems = []
@@ -95,7 +86,7 @@ def _lacks(instance: object, port: type[Any]) -> list[str]:
         try:
             there = getattr(instance, name, None)
         except Exception as error:  # noqa: BLE001 - a property of theirs
-            problems.append(f"{name} cannot be read: {_what(error)}")
+            problems.append(f"{name} cannot be read: {fault_of(error)}")
             continue
         # One that is inherited from the port itself does nothing and answers None.
         if there is None or (

@@ -68,7 +68,8 @@ def _check(tool: ReadTool[Any] | WriteTool[Any, Any]) -> None:
     name = getattr(tool, "name", None)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _wrong(f"tool {name!r} needs a name of a-z, 0-9 and _, at most 64 of them")
-    if tool.effect not in {Effect.READ, Effect.WRITE}:
+    effect: object = tool.effect  # of others' code: it may be anything
+    if not isinstance(effect, Effect) or effect is Effect.MONEY:
         raise _refused(
             tool, "would move money; only the refund service may: its effect must be READ or WRITE"
         )

@@ -39,6 +39,15 @@ class LineKind(StrEnum):
 # Under this id our books keep what was captured beyond the order's total; no shop has such a line.
 OVERPAID = "+overpaid"
 
+
+def by_hand_id(order_id: str, payment_id: str) -> str:
+    """Stands for a gateway's id where no gateway was: cash and transfers need one of their own.
+
+    With the order id's length, as two pairs of ids may read alike when they are put together.
+    """
+    return f"+{len(order_id)}/{order_id}/{payment_id}"
+
+
 # When something was delivered: an aware instant, or a local day where the source knows no hour.
 Moment = datetime | date
 

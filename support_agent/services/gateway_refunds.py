@@ -118,9 +118,10 @@ class GatewayRefunds:
         """What is new among the refunds, up to a bound: the next call sees the rest."""
         left, until = MOST_TAKEN, time.monotonic() + LONGEST_S
         async for refund in self._listed(lookback):
-            if await self._is_known(refund):
+            late = time.monotonic() > until  # of a list that does not end all may be known
+            if not late and await self._is_known(refund):
                 continue
-            if not left or time.monotonic() > until:
+            if late or not left:
                 log.warning("gateway_refunds.cut_short", next=refund.provider_refund_id)
                 return
             left -= 1

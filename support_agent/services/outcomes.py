@@ -83,7 +83,8 @@ class Outcomes:
         Raises:
             AlreadyDecided: somebody else moved the request at the same moment.
         """
-        mismatch = mismatch_of(attempt, answer)
+        of_another = _is_of_another(tx, attempt, answer)
+        mismatch = "REFUND_OF_ANOTHER" if of_another else mismatch_of(attempt, answer)
         if mismatch is not None:
             log.error("payout.mismatch", refund_id=attempt.request_id, problem=mismatch)
             status, to = AttemptStatus.UNKNOWN, S.MANUAL_REVIEW
@@ -93,7 +94,7 @@ class Outcomes:
         word = _Word(
             attempt=status,
             to=to,
-            provider_id=answer.provider_refund_id,
+            provider_id=None if of_another else answer.provider_refund_id,
             error=mismatch or answer.failure_code or waits,
         )
         return self._settle(tx, attempt, word, notify=notify)
@@ -233,6 +234,12 @@ def mismatch_of(attempt: Attempt, answer: GatewayRefund) -> str | None:
         (answer.amount_minor == sent.amount_minor, "AMOUNT_MISMATCH"),
     )
     return next((problem for right, problem in checks if not right), None)
+
+
+def _is_of_another(tx: Transaction, attempt: Attempt, answer: GatewayRefund) -> bool:
+    """Whether another attempt has this very refund already: one refund pays one of them."""
+    known = tx.attempts.by_provider_id(attempt.gateway, answer.provider_refund_id)
+    return known is not None and known.id != attempt.id and known.account == attempt.account
 
 
 def is_attempt_of(request: RefundRequest, attempt: Attempt) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from support_agent.domain.audit import AuditEvent
+from support_agent.domain.errors import PaymentDeclined, PaymentOutcomeUnknown
 from support_agent.domain.people import SYSTEM
 from support_agent.domain.reasons import Reason
 from support_agent.domain.refunds import Attempt, RefundRequest, RequestStatus
@@ -25,6 +26,8 @@ S = RequestStatus
 IN_FLIGHT = timedelta(minutes=5)  # so young, another process may be waiting for the answer
 KEY_LASTS = timedelta(hours=23)  # a gateway keeps a key for 24 hours: after it a resend pays twice
 MOST_SKEW = timedelta(seconds=60)  # between the database's clock and ours
+# So long a gateway may tell nothing; what is neither paid nor not by then, no machine finds out.
+NEVER_TELLS = timedelta(days=3)
 # The same key again waits this long at least, and each time as long as all before together.
 BETWEEN = timedelta(seconds=60)
 
@@ -48,6 +51,12 @@ class _Case:
         if self.age is None:
             return "AGE_UNKNOWN"
         return "TOO_OLD" if self.age >= KEY_LASTS else None
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether silence alone is enough to call a person, who could not end it otherwise."""
+        old = self.age is not None and self.age >= NEVER_TELLS
+        return old and self.request.status is not S.PROVIDER_PENDING
 
 
 class Reconciliation:
@@ -104,8 +113,13 @@ class Reconciliation:
             return await self._database.transact(lambda tx: self._hold(tx, case.request))
         if not self._calls.knows(case.attempt):
             return await self._elsewhere(case, case.attempt)
-        async with self._breaker.watching(self._calls.gateway.name):
-            found = await self._calls.known(case.attempt)
+        try:
+            async with self._breaker.watching(self._calls.gateway.name):
+                found = await self._calls.known(case.attempt)
+        except (PaymentOutcomeUnknown, PaymentDeclined):
+            if not case.is_hopeless:
+                raise
+            return await self._outcomes.given_up(case.attempt, code="NEVER_TOLD", notify=True)
         if found is not None:
             return await self._outcomes.answered(case.attempt, found, notify=True)
         return await self._not_found(case, case.attempt)

@@ -17,6 +17,17 @@ from support_agent.services.outcomes import Outcomes
 from support_agent.services.stored_requests import stored_request
 
 log = structlog.get_logger(__name__)
+# Declined with one of these, an earlier sending of the same bytes may have been paid all the same:
+# it is what took the amount, or another place was asked this time than then.
+SAYS_NOTHING_OF_EARLIER = frozenset(
+    {
+        "account_mismatch",
+        "amount_above_captured",
+        "livemode_mismatch",
+        "payment_not_refundable",
+        "payment_unknown",
+    }
+)
 
 
 class Sending:
@@ -71,4 +82,9 @@ class Sending:
             return await self._outcomes.unknown(attempt, notify=False)
         if found is not None:
             return await self._outcomes.answered(attempt, found, notify=notify)
+        if str(declined) in SAYS_NOTHING_OF_EARLIER:
+            log.warning(
+                "payout.declined_again", refund_id=attempt.request_id, problem=str(declined)
+            )
+            return await self._outcomes.unknown(attempt, notify=False)
         return await self._outcomes.declined(attempt, code=str(declined), notify=notify)

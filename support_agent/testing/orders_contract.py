@@ -1,7 +1,7 @@
 """What every OrderRepository must do, as checks for any test framework.
 
 Put ORDERS and CUSTOMERS where your class reads from (a test database of your shop, a stub of your
-API), then run all of it, or each check by itself:
+API), then run all of it, or each check by itself. With pytest-asyncio, or by asyncio.run:
 
     from support_agent.testing import check_orders
 
@@ -242,14 +242,20 @@ async def money_is_in_minor_units(orders: OrderRepository) -> None:
 
 
 async def amounts_are_whole_numbers(orders: OrderRepository) -> None:
-    """Amounts and units are int and moments are aware: 250000.0 equals 250000 and is a float."""
+    """Amounts and units are int, flags bool, moments aware: 1.0 and True equal 1 and are not it."""
     for order in ORDERS:
         found = await orders.get(order.id)
         must(found is not None, f"{order.id} is there")
         if found is not None:
             numbers = [payment.captured_minor for payment in found.payments]
+            flags = [payment.disputed for payment in found.payments]
+            if found.promotion is not None:
+                numbers.append(found.promotion.threshold_minor)
             for line in found.lines:
                 numbers += [line.quantity, line.unit_price_minor, line.discount_minor]
+                numbers += [line.promotion_minor, line.received_units or 0]
+                flags.append(line.returnable)
+            must(all(type(flag) is bool for flag in flags), f"flags of {order.id} are bool")
             odd = [number for number in numbers if type(number) is not int]
             must(not odd, f"amounts and units of {order.id} are int, not {odd}")
             must(found.placed_at.utcoffset() is not None, f"placed_at of {order.id} has a zone")

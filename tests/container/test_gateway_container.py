@@ -129,6 +129,20 @@ async def test_what_it_needs_is_named_at_the_start(demo_url, missing):
 
 
 @pytest.mark.usefixtures("shop_module")
+async def test_a_class_of_the_shops_own_is_made_once(demo_url, monkeypatch):
+    """One that opens something when it is made is closed for each time that it was made."""
+
+    def once_more(self: object) -> None:
+        raise AssertionError("it is made a second time")
+
+    async with open_container(settings_for(demo_url, payments=CLASS)) as container:
+        monkeypatch.setattr(sys.modules[MODULE].ShopGateway, "__init__", once_more)
+        chores = container.chores()
+
+    assert any(chore.needs_gateway for chore in chores)
+
+
+@pytest.mark.usefixtures("shop_module")
 async def test_a_class_of_the_shops_own_is_made_and_closed(demo_url):
     async with open_container(settings_for(demo_url, payments=CLASS)) as container:
         gateway = container.gateway()

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from support_agent.adapters.db.database import SqlDatabase
 from support_agent.adapters.db.migrations import upgrade
 from support_agent.adapters.orders.sql import SqlOrders
+from support_agent.adapters.payments.guarded import GuardedGateway
 from support_agent.adapters.payments.ledger import LedgerEvents, LedgerGateway
 from support_agent.domain.errors import (
     EventRefused,
@@ -35,6 +36,7 @@ from support_agent.testing.gateway_backstage import (
 )
 from support_agent.testing.gateway_contract import CHECKS, Check, checks_for
 from tests.careless_gateway import Careless
+from tests.refund_kit import endpoint_backstage
 from tests.stripe_kit import mock_backstage, server_backstage
 
 KEYS = KeyRing(keys=(("k1", b"a secret of thirty-two characters"),))
@@ -129,6 +131,18 @@ async def stripe_mock(folder: Path, request: Any) -> AsyncIterator[Opened]:
         yield opened
 
 
+@asynccontextmanager
+async def http(folder: Path, request: Any) -> AsyncIterator[Opened]:
+    async with endpoint_backstage() as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def own_class(folder: Path, request: Any) -> AsyncIterator[Opened]:
+    async with simulator(folder, request) as (gateway, backstage):
+        yield GuardedGateway(gateway), backstage
+
+
 # Each opens a gateway and what can be done behind its back.
 GATEWAYS: dict[str, Callable[[Path, Any], AbstractAsyncContextManager[Opened]]] = {
     "ledger": ledger,
@@ -136,6 +150,8 @@ GATEWAYS: dict[str, Callable[[Path, Any], AbstractAsyncContextManager[Opened]]] 
     "stripe: payment intents": stripe_intents,
     "stripe: charges": stripe_charges,
     "stripe: npm stand-in": stripe_mock,
+    "http": http,
+    "class": own_class,
 }
 # What a gateway has not, and which check is therefore left out; a test compares it with the facts.
 LACKS: dict[str, frozenset[Needs]] = {

@@ -1,5 +1,6 @@
 """A gateway class of somebody's own may do anything; money is unknown then, never lost."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -102,6 +103,8 @@ ASKS = {
     "thing",
     [
         RuntimeError("no connection"),
+        SystemExit(3),
+        asyncio.CancelledError(),  # of its own: nobody called us off
         KeyError("refund"),
         ConfigurationError("BANK_KEY is not set"),
         "RF-1",
@@ -114,6 +117,9 @@ ASKS = {
         replace(REFUND, status="paid"),
         replace(REFUND, provider_refund_id=""),
         replace(REFUND, provider_refund_id=7),
+        replace(REFUND, provider_refund_id="RF\x00"),
+        replace(REFUND, provider_refund_id="\ud800"),
+        replace(REFUND, failure_code="x" * 501),
         replace(REFUND, key=None),
         replace(REFUND, currency=704),
         replace(REFUND, failure_code=5),
@@ -195,6 +201,44 @@ async def test_a_list_that_is_no_stream_is_an_unknown_outcome(thing):
 
     with pytest.raises(PaymentOutcomeUnknown):
         await listed(GuardedGateway(foreign))
+
+
+async def test_a_list_that_cannot_be_closed_is_an_unknown_outcome():
+    class Unclosable:
+        def __aiter__(self) -> "Unclosable":
+            return self
+
+        async def __anext__(self) -> GatewayRefund:
+            raise StopAsyncIteration
+
+        async def aclose(self) -> None:
+            raise RuntimeError("the connection is gone")
+
+    foreign = Foreign(None)
+    foreign.refunds_since = lambda since: Unclosable()
+    with pytest.raises(PaymentOutcomeUnknown):
+        await listed(GuardedGateway(foreign))
+
+
+async def test_who_is_called_off_while_it_is_asked_ends():
+    class Slow(Foreign):
+        async def refund(self, instruction: RefundInstruction) -> Any:
+            await asyncio.sleep(60)
+
+    asked = asyncio.create_task(GuardedGateway(Slow(None)).refund(ASKED))
+    await asyncio.sleep(0)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await GuardedGateway(Slow(None)).refund(ASKED)
+
+
+@pytest.mark.parametrize("told", ["", "x" * 501, "a\x00b"], ids=repr)
+async def test_a_code_that_cannot_be_kept_is_not(told):
+    with pytest.raises(PaymentDeclined, match="^declined$" if told else "^$"):
+        await GuardedGateway(Foreign(PaymentDeclined(told))).refund(ASKED)
 
 
 async def test_what_it_says_of_itself_is_read_once():

@@ -146,6 +146,10 @@ class Careless:
                 return replace(line, received_units=line.received_units or None)
             case "sells shipping":
                 return replace(line, kind=LineKind.GOODS)
+            case "shares in floats":
+                return replace(line, promotion_minor=float(line.promotion_minor))
+            case "flags in numbers":
+                return replace(line, returnable=int(line.returnable))
             case "counts in floats":
                 return replace(line, unit_price_minor=float(line.unit_price_minor))
         return line
@@ -172,6 +176,8 @@ class Careless:
         ("unlimited", list_is_newest_first),
         ("unlimited", none_are_none),
         ("counts in floats", amounts_are_whole_numbers),
+        ("shares in floats", amounts_are_whole_numbers),
+        ("flags in numbers", amounts_are_whole_numbers),
     ],
 )
 async def test_the_contract_finds_a_careless_backend(fault: str, finds_it: Check):

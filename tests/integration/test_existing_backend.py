@@ -100,6 +100,21 @@ class TestWhoAsks:
             answer = walker.curl("GET", f"/tro-giup/{path}", headers=CUSTOMER)
             assert answer.status_code in {403, 404}, path
 
+    @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+    def test_a_form_of_another_site_says_nothing_for_a_customer(self, walker, kind):
+        """A browser sends the cookie with it, and can send no JSON without asking first."""
+        path = f"/tro-giup/conversations/{walker.environment['CONVERSATION']}/messages"
+        headers = CUSTOMER if kind is None else {**CUSTOMER, "content-type": kind}
+        answer = walker.curl("POST", path, headers=headers, content=b'{"text": "C\xc3\xb3"}')
+
+        assert answer.status_code == 415
+
+    @pytest.mark.parametrize(
+        "path", ["..%2Fopenapi.json", "%2E%2E/readyz", "conversations%3Fx", "conversations%23x"]
+    )
+    def test_a_path_leads_nowhere_else(self, walker, path):
+        assert walker.curl("GET", f"/tro-giup/{path}", headers=CUSTOMER).status_code == 422
+
     def test_the_agents_own_address_wants_a_key(self, walker):
         assert walker.curl("GET", "/support/v1/approvals").status_code == 401
         assert walker.curl("GET", "/support/healthz").is_success

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 import uvicorn
 from fastapi import FastAPI
@@ -152,6 +153,37 @@ async def test_what_must_be_refused_is_refused(check, shop, port):
             currency="VND",
         )
     )
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_what_is_too_long_is_not_read(chunked, port):
+    """Anybody can send it: it has no signature yet."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(160):
+            yield b" " * 65_536
+
+    body = chunks() if chunked else b" " * 10 * 1024 * 1024
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        answer = await client.post(f"http://127.0.0.1:{port}/hoan-tien", content=body)
+
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"key": None}, {"key": ""}, *({"amount_minor": amount} for amount in (True, 1.5, 0, -1, "1"))],
+    ids=str,
+)
+def test_what_is_signed_but_no_refund_pays_nothing(fields, shop):
+    asked = {
+        "key": "check",
+        "payment_id": sold(shop, 250_000).gateway_payment_id,
+        "amount_minor": 1_000,
+        "currency": "VND",
+    }
+    with pytest.raises(shop.endpoint.Refused):
+        shop.endpoint.refund({**asked, **fields})
 
 
 def test_the_checks_of_the_page_can_be_copied():

@@ -13,7 +13,6 @@ from tests.kit import KEYS, open_shop
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", PAGE, re.DOTALL))
-BOOKS = {"ledger_is_books_only": True}
 EXPORT = {
     "customers": {"C001": "Khách Mẫu"},
     "orders": {
@@ -58,7 +57,7 @@ def settings_of_the_page():
 
 
 async def test_orders_and_a_tool_of_the_page_serve_a_customer(package, shop_url):
-    async with open_shop(shop_url, **settings_of_the_page(), payments=BOOKS) as shop:
+    async with open_shop(shop_url, **settings_of_the_page()) as shop:
         call = {"tool": "loyalty_points", "arguments": {"year": 2026}}
         look = {"tool": "lookup_order", "arguments": {"order_id": "K1"}}
         result = await shop.say("điểm của tôi?", call, look, {"answer": "120 điểm."})
@@ -71,14 +70,14 @@ async def test_orders_and_a_tool_of_the_page_serve_a_customer(package, shop_url)
 
 
 @pytest.mark.parametrize("check", ORDERS_CHECKS, ids=lambda check: check.__name__)
-async def test_the_suite_of_the_page_runs_over_a_class(tmp_path, check):
+def test_the_suite_of_the_page_runs_over_a_class(tmp_path, check):
     """Over a class that holds the suite's orders, as the page says that one has to."""
     (tmp_path / "shop_orders.py").write_text(ORDERS, encoding="utf-8")
     (tmp_path / "test_shop_orders.py").write_text(FILES["test_shop_orders"], encoding="utf-8")
     with importable(tmp_path, "shop_orders", "test_shop_orders"):
         from test_shop_orders import test_our_orders_keep_the_contract  # noqa: PLC0415
 
-        await test_our_orders_keep_the_contract(check)
+        test_our_orders_keep_the_contract(check)
 
 
 async def test_an_override_takes_the_place_of_a_provider(package, shop_url, monkeypatch):

@@ -1,6 +1,9 @@
 """Orders in a shop's own tables, on SQLite and PostgreSQL: exact, to the byte, or not used."""
 
+import asyncio
+import socket
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -12,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from support_agent.adapters.orders.mapped.connecting import ForeignDatabase, Late
+from support_agent.adapters.orders.mapped.examining import examine
 from support_agent.adapters.orders.mapped.orders import MappedOrders
 from support_agent.domain.errors import ConfigurationError, OrdersUnavailable
 from support_agent.domain.orders import (
@@ -30,6 +34,10 @@ OWNER = "C-list"
 LINE = "UPDATE ban_hang.chi_tiet_don SET {} WHERE ma_don = 'A100'"
 PAID = "UPDATE ban_hang.thanh_toan SET {} WHERE ma_don = 'A100'"
 ORDER = "UPDATE ban_hang.don_hang SET {} WHERE ma_don = 'A100'"
+SAME_PAYMENT = (
+    "INSERT INTO ban_hang.thanh_toan SELECT ma_don, 'P9', 9, cong, ma_giao_dich, hinh_thuc, so_tien,"
+    " loai_tien, tinh_trang, khieu_nai FROM ban_hang.thanh_toan WHERE ma_don = 'A100'"
+)
 A100 = next(order for order in ORDERS if order.id == "A100")
 
 
@@ -112,6 +120,8 @@ async def test_a_status_that_is_not_mapped_is_unknown(foreign, orders, status):
         (LINE.format("don_gia = NULL"), "lines.columns.unit_price is NULL"),
         (LINE.format("giam_gia = -1"), "lines.columns.discount is below 0"),
         (LINE.format("giam_gia = NULL"), "lines.columns.discount is NULL"),
+        (LINE.format("don_gia = -1"), "lines.columns.unit_price is below 0"),
+        (LINE.format("giam_gia = 250001"), "lines.columns.unit_price is below 0, or below what"),
         (LINE.format("so_luong = NULL"), "lines.columns.quantity is NULL"),
         (LINE.format("so_luong = -1"), "lines.columns.quantity is below 0"),
         (LINE.format("ten_hang = NULL"), "lines.columns.name is NULL"),
@@ -128,6 +138,7 @@ async def test_a_status_that_is_not_mapped_is_unknown(foreign, orders, status):
         (PAID.format("hinh_thuc = NULL"), "payments.columns.method is NULL, or a word"),
         (PAID.format("tinh_trang = 'cho'"), "payments.columns.status is NULL, or a word"),
         (PAID.format("ma_giao_dich = NULL"), "payments.columns.gateway_payment_id is NULL"),
+        (SAME_PAYMENT, "payments.columns.gateway_payment_id is there twice in one order"),
         (PAID.format("loai_tien = 'XYZ'"), "payments.columns.currency is none of"),
         (PAID.format("cong = NULL"), "payments.columns.gateway is NULL"),
         (ORDER.format("tong_tien = NULL"), "orders.columns.total is NULL"),
@@ -161,14 +172,19 @@ async def test_a_numeric_that_is_not_a_number_is_no_amount(on_postgres):
     await orders.aclose()
 
 
+@pytest.mark.parametrize("column", ["ngay_dat", "giao_luc", "giao_ngay"])
 @pytest.mark.parametrize("moment", ["infinity", "20000-01-01 00:00:00", "0044-03-15 BC"])
-async def test_a_date_that_python_has_not_is_no_answer(on_postgres, moment):
+async def test_a_date_that_python_has_not_is_no_order(on_postgres, moment, column):
     orders = on_postgres.open()
-    on_postgres.run(ORDER.format(f"ngay_dat = '{moment}'"))
+    on_postgres.run(ORDER.format(f"{column} = '{moment}'"))
 
     with pytest.raises(OrdersUnavailable):
         await orders.get("A100")
     assert (await orders.get("A101")).id == "A101"
+    listed = await orders.list_for_customer(OWNER, limit=10)
+    assert {order.id for order in listed} == {"A101", "A102", "A103"}
+    told = [remark.detail for remark in (await examine(orders)).remarks if remark.level == "fail"]
+    assert [detail for detail in told if "1 of 6 read cannot be used, such as 'A100'" in detail]
     await orders.aclose()
 
 
@@ -214,7 +230,7 @@ async def test_cash_needs_no_id_at_a_gateway(foreign, orders):
 
     (payment,) = (await orders.get("A100")).payments
 
-    assert (payment.method, payment.gateway_payment_id) == (PaymentMethod.COD, "+A100/P1")
+    assert (payment.method, payment.gateway_payment_id) == (PaymentMethod.COD, "+4/A100/P1")
 
 
 async def test_shipping_and_discount_of_the_whole_order_are_lines_and_shares(foreign, orders):
@@ -287,6 +303,38 @@ async def test_a_column_that_folds_case_gives_nobody_anothers_order(
     assert await orders.find_customer("c001") is None
     assert await orders.list_for_customer("c001", limit=5) == ()
     assert len(await orders.list_for_customer("C001", limit=5)) == 1
+    await orders.aclose()
+
+
+async def test_what_a_view_cannot_work_out_is_not_missing(on_postgres):
+    on_postgres.run(
+        "CREATE VIEW ban_hang.tinh AS SELECT d.*, (1e18 * tong_tien)::numeric(18, 2) AS tong"
+        " FROM ban_hang.don_hang d"
+    )
+    orders = on_postgres.open(('"ban_hang.don_hang"', '"ban_hang.tinh"'), ('"tong_tien"', '"tong"'))
+    await orders.check()
+
+    with pytest.raises(OrdersUnavailable):
+        await orders.get("A100")
+    with pytest.raises(OrdersUnavailable):
+        await orders.list_for_customer(OWNER, limit=5)
+    assert await orders.get("\u20ac") is None
+    with pytest.raises(ConfigurationError, match="cannot work out what the map asks for"):
+        await examine(orders)
+    await orders.aclose()
+
+
+async def test_lines_that_point_to_an_inner_key_are_told_and_hide_no_order(on_postgres):
+    on_postgres.run("ALTER TABLE ban_hang.chi_tiet_don ADD COLUMN don bigint DEFAULT 7")
+    text = map_text(on_postgres.url)
+    at = text.index("[lines.columns]")
+    text = text[:at] + text[at:].replace('order_id = "ma_don"', 'order_id = "don"', 1)
+    orders = open_map(on_postgres.url, on_postgres.folder / "orders.toml", text)
+
+    with pytest.raises(OrdersUnavailable):
+        await orders.get("A100")
+    with pytest.raises(ConfigurationError, match="whether each order_id holds what orders"):
+        await examine(orders)
     await orders.aclose()
 
 
@@ -474,6 +522,25 @@ async def test_what_takes_too_long_is_broken_off_and_the_next_is_answered(foreig
     await database.aclose()
 
 
+async def test_a_deadline_between_two_statements_counts_for_the_second(on_sqlite):
+    database = ForeignDatabase(on_sqlite.url, timeout_s=0.1)
+    long = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 40000000)"
+        " SELECT max(i) FROM n"
+    )
+
+    def read(connection):
+        connection.execute(sa.text("SELECT 1")).all()
+        time.sleep(0.2)
+        connection.execute(sa.text(long)).all()
+
+    began = time.monotonic()
+    with pytest.raises(Late):
+        await database.run(read)
+    assert time.monotonic() - began < 1
+    await database.aclose()
+
+
 async def test_a_server_that_stands_still_is_left(on_postgres):
     async with line_to(on_postgres.url) as (url, line):
         orders = open_map(url, on_postgres.folder / "orders.toml", timeout_s=0.3)
@@ -486,6 +553,39 @@ async def test_a_server_that_stands_still_is_left(on_postgres):
 
         assert (await orders.get("A100")).id == "A100"
         await orders.aclose()
+
+
+async def test_a_server_that_is_lost_before_the_end_of_the_transaction_is_left(on_postgres):
+    async with line_to(on_postgres.url) as (url, line):
+        database = ForeignDatabase(url, timeout_s=0.3)
+
+        def read_all_and_lose_it(connection):
+            connection.execute(sa.text("SELECT 1")).all()
+            line.stands_still = line.is_mute = True
+
+        asked = asyncio.ensure_future(database.run(read_all_and_lose_it))
+        await asyncio.wait([asked], timeout=3)
+        in_time = asked.done()
+        line.cut()  # whoever still waits is let go
+        with pytest.raises((Late, DBAPIError)):
+            await asked
+        await database.aclose()
+
+    assert in_time
+
+
+async def test_who_waited_too_long_for_a_connection_does_not_connect(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://reader@127.0.0.1:{silent.getsockname()[1]}/shop"
+        database = ForeignDatabase(url, timeout_s=0.1)
+        began = time.monotonic()
+        asked = (database.run(lambda c: c.execute(sa.text("SELECT 1"))) for _ in range(20))
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        took = time.monotonic() - began
+    await database.aclose()
+
+    assert {type(error) for error in told} == {Late}
+    assert took < 3  # the driver's least patience with a connection is 2
 
 
 async def test_a_locked_shop_is_unavailable(tmp_path):
@@ -539,6 +639,35 @@ async def test_a_role_without_rights_is_told_at_the_start(on_postgres):
     with pytest.raises(ConfigurationError, match="permission denied for table"):
         await orders.check()
     await orders.aclose()
+
+
+async def test_blanks_of_a_padded_word_are_no_other_word(on_postgres):
+    on_postgres.run("ALTER TABLE ban_hang.don_hang ALTER trang_thai TYPE char(20)")
+    orders = on_postgres.open()
+
+    assert (await orders.get("A100")).status is OrderStatus.PAID
+    told = {remark.name: remark for remark in (await examine(orders)).remarks}
+    await orders.aclose()
+
+    assert told["orders.columns.status"].level == "ok"
+
+
+async def test_a_role_that_may_write_one_column_is_told(on_postgres):
+    on_postgres.run(
+        "DROP ROLE IF EXISTS mot_cot",
+        "CREATE ROLE mot_cot LOGIN",
+        "GRANT USAGE ON SCHEMA ban_hang TO mot_cot",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA ban_hang TO mot_cot",
+        "GRANT UPDATE (so_tien) ON ban_hang.thanh_toan TO mot_cot",
+    )
+    url = sa.make_url(on_postgres.url).set(username="mot_cot")
+    path = on_postgres.folder / "orders.toml"
+    orders = open_map(url.render_as_string(hide_password=False), path)
+    told = {remark.name: remark for remark in (await examine(orders)).remarks}
+    await orders.aclose()
+
+    assert told["rights"].level == "fail"
+    assert "may write to ban_hang.thanh_toan" in told["rights"].detail
 
 
 async def test_a_server_that_goes_away_is_unavailable_and_comes_back(on_postgres):

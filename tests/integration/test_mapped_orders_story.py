@@ -209,6 +209,24 @@ async def test_an_order_that_cannot_be_used_ends_no_run(own):
     assert result.answer
 
 
+async def test_a_voucher_that_is_a_line_gives_back_no_more_than_was_paid(own):
+    line = (
+        "INSERT INTO ban_hang.chi_tiet_don SELECT ma_don, '{}', 9, ten_hang, so_luong, {}, giam_gia,"
+        " giam_khuyen_mai, nhom_hang, loai, duoc_tra, da_nhan_lai, giao_luc, giao_ngay, ma_bien_the,"
+        " la_qua_tang, mau, co FROM ban_hang.chi_tiet_don WHERE ma_don = 'DH-2' AND dong = '1'"
+    )
+    own.change(line.format("2", 100_000))
+    own.change(line.format("voucher", -50_000))
+    own.change("UPDATE ban_hang.don_hang SET tong_tien = 200000 WHERE ma_don = 'DH-2'")
+    own.change("UPDATE ban_hang.thanh_toan SET so_tien = 200000 WHERE ma_don = 'DH-2'")
+    one = [{"line_id": "1", "quantity": 1}]
+    async with own.open() as shop:  # 150,000 of 250,000, of which 200,000 were paid
+        quoted = await shop.quote("DH-2", customer=CUSTOMER, lines=one)
+
+    assert quoted.quotes == ()
+    assert quoted.steps[0].calls[0].observation.error_code == "ORDERS_UNAVAILABLE"
+
+
 async def test_worse_at_payout_than_at_approval_goes_back_to_a_person(own):
     async with own.open() as shop:
         request = await shop.filed("DH-1", customer=CUSTOMER)

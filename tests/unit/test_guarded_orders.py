@@ -8,12 +8,13 @@ import pytest
 
 from support_agent.adapters.orders.guarded import GuardedOrders
 from support_agent.domain.errors import OrdersUnavailable
-from support_agent.domain.orders import Customer
+from support_agent.domain.orders import Customer, LineKind, Promotion
 from support_agent.testing import ORDERS
 
 A100 = next(order for order in ORDERS if order.id == "A100")
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - what it is about
 LINE, PAYMENT = A100.lines[0], A100.payments[0]
+SHIPPING = replace(LINE, kind=LineKind.SHIPPING)
 
 
 class Answers:
@@ -23,7 +24,7 @@ class Answers:
         self.what = what
 
     async def _answer(self):
-        if isinstance(self.what, Exception):
+        if isinstance(self.what, BaseException):
             raise self.what
         if isinstance(self.what, asyncio.Event):
             await self.what.wait()
@@ -87,6 +88,14 @@ async def test_a_list_is_no_longer_than_asked_for():
         replace(A100, lines=(replace(LINE, promotion_minor=None),)),
         replace(A100, lines=(replace(LINE, received_units=-1),)),
         replace(A100, lines=(replace(LINE, delivered_at=7),)),
+        replace(A100, lines=(replace(LINE, returnable="0"),)),  # which counts as true
+        replace(A100, lines=(replace(LINE, category=None),)),  # which no rule excludes
+        replace(A100, lines=(replace(LINE, name=None),)),
+        replace(A100, lines=(replace(LINE, discount_minor=1, promotion_minor=2),)),
+        replace(A100, lines=(replace(LINE, unit_price_minor=10**15, quantity=10**6),)),
+        replace(A100, lines=(SHIPPING, replace(SHIPPING, id="2"))),
+        replace(A100, promotion="PROMO-1"),
+        replace(A100, promotion=Promotion(id="PROMO-1", threshold_minor=3e5)),
         replace(A100, payments=None),
         replace(A100, payments=({},)),
         replace(A100, payments=(PAYMENT, PAYMENT)),
@@ -106,12 +115,29 @@ async def test_what_is_no_order_is_unavailable(order):
         await guarded([order]).list_for_customer("C-list", limit=5)
 
 
-async def test_what_it_raises_is_unavailable_without_its_words():
+async def test_what_it_raises_is_unavailable_without_its_words(capsys):
     with pytest.raises(OrdersUnavailable, match=r"failed \(KeyError\)") as caught:
         await guarded(KeyError("secret")).get("A100")
 
     assert "secret" not in str(caught.value)
     assert isinstance(caught.value.__cause__, KeyError)
+    logged = capsys.readouterr().out  # structlog's own default
+    assert "KeyError (test_guarded_orders.py, line" in logged
+    assert "secret" not in logged
+
+
+async def test_its_own_cancellation_ends_nobodys_task():
+    with pytest.raises(OrdersUnavailable, match=r"failed \(CancelledError\)"):
+        await guarded(asyncio.CancelledError()).get("A100")
+
+
+async def test_who_calls_it_off_is_obeyed():
+    asking = asyncio.create_task(guarded(asyncio.Event()).get("A100"))
+    await asyncio.sleep(0)
+    asking.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asking
 
 
 async def test_what_it_says_in_our_words_stays():

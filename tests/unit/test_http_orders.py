@@ -175,6 +175,21 @@ class TestMoney:
         with pytest.raises(OrdersUnavailable):
             await orders.get("A100")
 
+    @pytest.mark.parametrize("number", ["1e9999999", "-1E9999999", "1e-9999999", "1e999999999999"])
+    async def test_a_count_past_all_sense_is_none(self, api, orders, number):
+        body = json.dumps({"data": api.orders["A100"]}).replace('"count": 1', f'"count": {number}')
+        assert number in body
+        api.replies.append(Reply(body=body.encode()))
+
+        with pytest.raises(OrdersUnavailable, match="/data/items/0/count is NULL or no whole"):
+            await orders.get("A100")
+
+    async def test_an_order_costs_no_more_than_our_books_hold(self, api, orders):
+        edited(api, **{"items/0/price": 10**15, "items/0/count": 1_000_000, "items/0/off": 0})
+
+        with pytest.raises(OrdersUnavailable, match="/data/items costs more than any order can"):
+            await orders.get("A100")
+
     @pytest.mark.parametrize(
         ("form", "written", "minor"),
         [
@@ -391,7 +406,7 @@ class TestWhatAMapCanSay:
     async def test_cash_has_no_id_at_a_gateway_and_a_card_has(self, api, orders):
         edited(api, **{"paid_by/0/how": "cash", "paid_by/0/via/ref": None})
         (payment,) = (await orders.get("A100")).payments
-        assert payment.gateway_payment_id == "+A100/P1"
+        assert payment.gateway_payment_id == "+4/A100/P1"
         edited(api, **{"paid_by/0/via/ref": None})
         with pytest.raises(OrdersUnavailable, match="/paid_by/0/via/ref"):
             await orders.get("A100")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from support_agent.adapters.foreign import fault_of, is_ours_to_raise
 from support_agent.domain.errors import OrdersUnavailable, SupportAgentError
 from support_agent.domain.money import EXPONENTS, MAX_MINOR
 from support_agent.domain.orders import (
@@ -18,6 +19,7 @@ from support_agent.domain.orders import (
     OrderStatus,
     Payment,
     PaymentMethod,
+    Promotion,
 )
 from support_agent.ports.orders import OrderRepository
 
@@ -70,8 +72,10 @@ class GuardedOrders:
             raise OrdersUnavailable(
                 f"the shop's orders class did not answer within {self._timeout_s:g} s"
             ) from error
-        except Exception as error:
-            log.exception("orders.class_failed")
+        except BaseException as error:
+            if is_ours_to_raise(error):
+                raise
+            log.error("orders.class_failed", problem=fault_of(error))  # noqa: TRY400 - see there
             raise OrdersUnavailable(
                 f"the shop's orders class failed ({type(error).__name__})"
             ) from error
@@ -97,6 +101,10 @@ def _order(found: object) -> Order:
         _check_line(line)
     for payment in found.payments:
         _check_payment(payment)
+    _must(found.total_minor <= MAX_MINOR, "an order costs more than any can")
+    _must(_is_promotion(found.promotion), "promotion is no Promotion, or its threshold no amount")
+    kinds = [line.kind for line in found.lines]
+    _must(kinds.count(LineKind.SHIPPING) <= 1, "it has more than one line of shipping")
     ids = {line.id for line in found.lines}
     _must(len(ids) == len(found.lines) and OVERPAID not in ids, "two lines have one id, or ours")
     names = {(p.gateway, p.account, p.gateway_payment_id) for p in found.payments}
@@ -109,10 +117,13 @@ def _check_line(line: Any) -> None:  # noqa: ANN401 - of a class that is not our
     _must(isinstance(line, OrderLine), "a line is no OrderLine")
     _must(_are_ids(line.id), "a line's id is no text")
     _must(isinstance(line.kind, LineKind), "a line's kind is no LineKind")
+    _must(isinstance(line.returnable, bool), "returnable is neither True nor False")
+    _must(_are_texts(line.name, line.category), "a line's name or category is no text")
     _must(type(line.quantity) is int and line.quantity >= 0, "a quantity is no number of units")
     amounts = (line.unit_price_minor, line.discount_minor, line.promotion_minor)
     _must(all(map(_is_amount, amounts)), "a line's amount is no whole number of minor units")
     _must(line.total_minor >= 0, "a line costs less than nothing")
+    _must(line.promotion_minor <= line.discount_minor, "promotion_minor is no part of the discount")
     _must(_is_moment(line.delivered_at), "a line's delivered_at is no aware datetime and no date")
     received = line.received_units
     _must(received is None or (type(received) is int and received >= 0), "received_units is wrong")
@@ -130,6 +141,18 @@ def _check_payment(payment: Any) -> None:  # noqa: ANN401 - of a class that is n
 
 def _are_ids(*ids: object) -> bool:
     return all(isinstance(value, str) and value for value in ids)
+
+
+def _are_texts(*texts: object) -> bool:
+    return all(isinstance(text, str) for text in texts)
+
+
+def _is_promotion(value: object) -> bool:
+    return value is None or (
+        isinstance(value, Promotion)
+        and _are_ids(value.id, *value.gift_line_ids)
+        and _is_amount(value.threshold_minor)
+    )
 
 
 def _is_amount(value: object) -> bool:

@@ -27,7 +27,7 @@ from support_agent.adapters.orders.http_values import (
     units,
 )
 from support_agent.adapters.orders.mapped.values import MoneyReader, word
-from support_agent.domain.money import spread
+from support_agent.domain.money import MAX_MINOR, spread
 from support_agent.domain.orders import (
     OVERPAID,
     PAID_BY_HAND,
@@ -41,6 +41,7 @@ from support_agent.domain.orders import (
     Payment,
     PaymentMethod,
     Promotion,
+    by_hand_id,
 )
 
 SHIPPING = "+shipping"  # the line that stands for a field; no shop has such a line
@@ -91,6 +92,8 @@ class HttpOrderReader:
             note=maybe_text(node.at(form.note)),
             promotion=self._promotion(node, gifts, code),
         )
+        if sum(line.total_minor for line in order.lines) > MAX_MINOR:
+            node.at(self._told.lines.at).unusable("costs more than any order can")
         total = node.at(form.total)
         if form.total is not None and self._amount(total, code) != order.total_minor:
             total.unusable("is not what the lines add up to")
@@ -203,7 +206,7 @@ class HttpOrderReader:
             id=own_id,
             gateway=identifier(node.at(form.gateway)),
             account=identifier(node.at(form.account)),
-            gateway_payment_id=f"+{order_id}/{own_id}" if by_hand else identifier(at_gateway),
+            gateway_payment_id=by_hand_id(order_id, own_id) if by_hand else identifier(at_gateway),
             method=method,
             captured_minor=self._amount(node.at(form.captured), code),
             currency=code,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1_048_576
 _MOST_CONNECTIONS = 10
+GREETING = 0.9  # the part of the time that connecting may take
 
 
 class ShopHttp:
@@ -74,7 +75,9 @@ class ShopHttp:
                 follow_redirects=False,
                 trust_env=False,
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # keeps none
-                timeout=None,  # the deadline is that of the whole request
+                # The deadline is that of the whole request. One that ended a TLS greeting would
+                # leave its socket open: the client closes it only when it gives up by itself.
+                timeout=httpx2.Timeout(None, connect=self._timeout_s * GREETING),
                 limits=httpx2.Limits(max_connections=_MOST_CONNECTIONS),
             )
         return self._client

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import structlog
 
-from support_agent.domain.errors import PaymentError, PaymentOutcomeUnknown
+from support_agent.adapters.foreign import fault_of, is_ours_to_raise
+from support_agent.domain.errors import PaymentDeclined, PaymentError, PaymentOutcomeUnknown
 from support_agent.domain.money import MAX_MINOR
 from support_agent.ports.payments import (
     GatewayRefund,
@@ -20,6 +21,7 @@ from support_agent.ports.payments import (
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
 _END: Any = object()
+LONGEST = 500  # characters of an id or a code
 
 
 class GuardedGateway:
@@ -56,7 +58,7 @@ class GuardedGateway:
         finally:
             close = getattr(listed, "aclose", None)
             if close is not None:
-                await close()
+                await _answered(close)
 
     async def payment_state(self, payment: PaymentRef) -> PaymentState:
         return _state(await _answered(lambda: self._gateway.payment_state(payment)))
@@ -72,10 +74,16 @@ async def _begun(gateway: PaymentGateway, since: datetime) -> AsyncIterator[Gate
 async def _answered(ask: Callable[[], Awaitable[T]]) -> T:
     try:
         return await ask()
+    except PaymentDeclined as declined:
+        if not _is_text(str(declined)):  # it is kept as the code of the failure
+            raise PaymentDeclined("declined") from declined
+        raise
     except PaymentError:
         raise
-    except Exception as error:
-        log.exception("payments.class_failed")
+    except BaseException as error:
+        if is_ours_to_raise(error):
+            raise
+        log.error("payments.class_failed", problem=fault_of(error))  # noqa: TRY400 - see there
         raise PaymentOutcomeUnknown(
             f"the shop's gateway class failed ({type(error).__name__})"
         ) from error
@@ -95,13 +103,13 @@ def _refund(found: Any) -> GatewayRefund:  # noqa: ANN401 - of a class that is n
     payment: Any = found.payment
     _must(isinstance(payment, PaymentRef), "a refund's payment is no PaymentRef")
     ids = (payment.gateway, payment.account, payment.gateway_payment_id, found.provider_refund_id)
-    _must(all(isinstance(value, str) and value for value in ids), "an id is no text")
-    _must(isinstance(found.key, str), "a refund's key is no text")
+    _must(all(_is_text(value) and value for value in ids), "an id is no text")
+    _must(_is_text(found.key), "a refund's key is no text")
     _must(isinstance(found.status, GatewayStatus), "a refund's status is no GatewayStatus")
     _must(_is_amount(found.amount_minor), "an amount is no whole number of minor units")
-    _must(isinstance(found.currency, str), "a currency is no text")
+    _must(_is_text(found.currency), "a currency is no text")
     others = (found.failure_code, found.other_payment_id)
-    _must(all(value is None or isinstance(value, str) for value in others), "a code is no text")
+    _must(all(value is None or _is_text(value) for value in others), "a code is no text")
     return found
 
 
@@ -114,6 +122,11 @@ def _state(found: Any) -> PaymentState:  # noqa: ANN401 - of a class that is not
     flags = (found.disputed, found.livemode)
     _must(all(isinstance(flag, bool) for flag in flags), "a flag is neither True nor False")
     return found
+
+
+def _is_text(value: object) -> bool:
+    """Whether a database can keep it and a terminal show it."""
+    return isinstance(value, str) and len(value) <= LONGEST and value.isprintable()
 
 
 def _is_amount(value: object) -> bool:

@@ -102,20 +102,22 @@ class HttpGateway:
     async def refunds_since(self, since: datetime) -> AsyncIterator[GatewayRefund]:
         """See the port; a list that does not lead on ends as unknown."""
         from_ = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        cursor, seen = None, set[str]()
+        cursor, ids, before = None, set[str](), 0
         while True:
             answer = await self._read("list", since=from_, limit=self._page, cursor=cursor)
             rows = answer.get("refunds")
             if not isinstance(rows, list):
                 raise PaymentOutcomeUnknown("the refund endpoint's answer has no 'refunds'")
             for row in rows:
-                yield refund_of(row)
+                refund = refund_of(row)
+                ids.add(refund.provider_refund_id)
+                yield refund
             if "next_cursor" in answer and answer["next_cursor"] is None:
                 return
             cursor = text(answer, "next_cursor")
-            if cursor in seen or not rows:
+            if len(ids) <= before:  # nothing new, whatever the cursor is called
                 raise PaymentOutcomeUnknown("the refund endpoint's list does not end")
-            seen.add(cursor)
+            before = len(ids)
 
     async def payment_state(self, payment: PaymentRef) -> PaymentState:
         """See the port.

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from support_agent.adapters.payments.http_answers import Json, error_code, read_object
 from support_agent.adapters.payments.http_errors import meaning
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import httpx2
 
 MOST_BYTES = 1024 * 1024
+GREETING = 0.9  # the part of the time that connecting may take
 _JSON = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json", re.IGNORECASE)
 
 
@@ -45,9 +47,10 @@ class Exchange:
         except UnicodeEncodeError as error:  # half a surrogate pair: no id of any payment
             raise PaymentDeclined("payment_unknown") from error
         headers = {**self._signing.headers(body), **({"idempotency-key": key} if key else {})}
+        client = self._client  # made before the time runs: reading certificates takes a while
         try:
             async with asyncio.timeout(self._timeout_s):
-                status, told = await self._post(content, headers)
+                status, told = await self._post(client, content, headers)
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError) as error:
             # OSError is TimeoutError as well.
             raise PaymentOutcomeUnknown(f"no answer: {type(error).__name__}") from error
@@ -55,11 +58,11 @@ class Exchange:
             raise meaning(status, error_code(told))
         return read_object(told)
 
-    async def _post(self, content: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    async def _post(
+        self, client: "httpx2.AsyncClient", content: bytes, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
         """Status and body; of what is no JSON there is no body."""
-        async with self._client.stream(
-            "POST", self._url, content=content, headers=headers
-        ) as answer:
+        async with client.stream("POST", self._url, content=content, headers=headers) as answer:
             kind = answer.headers.get("content-type", "").partition(";")[0].strip()
             packed = answer.headers.get("content-encoding", "identity") != "identity"
             readable = _JSON.fullmatch(kind) is not None and not packed
@@ -71,14 +74,17 @@ class Exchange:
             import httpx2
 
             self._opened = httpx2.AsyncClient(
-                timeout=None,  # the deadline is for all of a request, and not for each byte
+                # The deadline is for all of a request, and not for each byte. One that ended a TLS
+                # greeting would leave its socket open: the client closes it only by itself.
+                timeout=httpx2.Timeout(None, connect=self._timeout_s * GREETING),
                 # A connection that idled may be closed by now, which would look like a lost answer.
                 limits=httpx2.Limits(max_keepalive_connections=0),
                 follow_redirects=False,
                 trust_env=False,  # no proxy and no password of the environment's
                 # An operator's own certificates all the same, by SSL_CERT_FILE or SSL_CERT_DIR.
                 # They take a while to read, and http:// to this machine needs none.
-                verify=self._url.startswith("https:") and httpx2.create_ssl_context(),
+                # A scheme may be written HTTPS; whatever is not plain is verified.
+                verify=urlsplit(self._url).scheme != "http" and httpx2.create_ssl_context(),
                 headers={
                     "accept": "application/json",
                     "accept-encoding": "identity",

@@ -20,7 +20,10 @@ class Transport(stripe.HTTPClient):
         super().__init__()
         self._timeout_s = timeout_s
         # A proxy of the environment is for the world outside, not for a server on this machine.
-        self._client = httpx2.AsyncClient(timeout=None, trust_env=not loopback)
+        # One deadline for all of a request; one that ended a TLS greeting would leave its socket
+        # open, which the client closes only when it gives up by itself.
+        limits = httpx2.Timeout(None, connect=timeout_s * 0.9)
+        self._client = httpx2.AsyncClient(timeout=limits, trust_env=not loopback)
 
     async def request_async(
         self,

@@ -94,18 +94,16 @@ class ForeignDatabase:
         return self._once(fn, piece)
 
     def _once(self, fn: Callable[[sa.Connection], T], piece: "_Piece") -> T:
+        piece.check()  # one that nobody waits for any more connects to nothing
         with self._engine.connect() as connection:
             try:
-                with connection.begin():
-                    piece.begin(connection.connection.driver_connection)
-                    try:
-                        return fn(connection)
-                    finally:
-                        piece.end()
-            except BaseException:
+                piece.begin(connection.connection.driver_connection)
+                with connection.begin():  # its end waits for the server, too
+                    return fn(connection)
+            finally:
+                piece.end()
                 if piece.late:  # its socket is shut, or its statement was broken off
                     connection.invalidate()
-                raise
 
 
 class _Piece:
@@ -116,10 +114,13 @@ class _Piece:
         self._driver: Any = None
         self.late = False
 
+    def check(self) -> None:
+        if self.late:
+            raise Late
+
     def begin(self, driver: object) -> None:
         with self._lock:
-            if self.late:
-                raise Late
+            self.check()
             self._driver = driver
 
     def end(self) -> None:
@@ -190,11 +191,35 @@ def _postgres(url: URL, *, timeout_s: float, size: int) -> sa.Engine:
         piece: _Piece | None = getattr(_thread, "piece", None)
         if piece is not None:
             piece.begin(connection)
+        _read_odd_dates_as_text(connection)
         with connection.cursor() as cursor:
             cursor.execute(words)
         connection.commit()
 
     return engine.execution_options(postgresql_readonly=True)
+
+
+def _read_odd_dates_as_text(connection: Any) -> None:  # noqa: ANN401 - the driver's own
+    """`infinity` and years that Python has not: the fault of one order, not of the whole answer."""
+    from psycopg import DataError
+    from psycopg.types import datetime as dates
+
+    def forgiving(loader: Any) -> Any:  # noqa: ANN401 - a class of the driver's
+        class Forgiving(loader):  # type: ignore[misc]
+            def load(self, data: Any) -> Any:  # noqa: ANN401
+                try:
+                    return super().load(data)
+                except DataError:
+                    return bytes(data).decode("ascii", "replace")
+
+        return Forgiving
+
+    for name, loader in (
+        ("date", dates.DateLoader),
+        ("timestamp", dates.TimestampLoader),
+        ("timestamptz", dates.TimestamptzLoader),
+    ):
+        connection.adapters.register_loader(name, forgiving(loader))
 
 
 def _sqlite(url: URL, *, timeout_s: float, size: int) -> sa.Engine:
@@ -214,5 +239,12 @@ def _sqlite(url: URL, *, timeout_s: float, size: int) -> sa.Engine:
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
         driven(connection, "BEGIN")
+
+    @sa.event.listens_for(engine, "before_cursor_execute")
+    def _in_time(*_: object) -> None:
+        """An interrupt between two statements is lost: the second one would have no end."""
+        piece: _Piece | None = getattr(_thread, "piece", None)
+        if piece is not None:
+            piece.check()
 
     return engine

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from support_agent.adapters.orders.mapped import values
 from support_agent.adapters.orders.mapped.reflecting import Reflected, quoted
-from support_agent.adapters.orders.mapped.selecting import table_of
+from support_agent.adapters.orders.mapped.selecting import as_read, table_of
 from support_agent.adapters.orders.mapped.shape import OrdersMap, TableName
 from support_agent.adapters.orders.mapped.uses import Use, uses_of
 from support_agent.domain.money import EXPONENTS
@@ -34,6 +34,7 @@ _UNIQUE = (
 )
 _RIGHTS = sa.text(
     "SELECT has_table_privilege(c.oid, 'INSERT') OR has_table_privilege(c.oid, 'UPDATE')"
+    " OR has_any_column_privilege(c.oid, 'INSERT, UPDATE')"
     " OR has_table_privilege(c.oid, 'DELETE') OR has_table_privilege(c.oid, 'TRUNCATE') AS writes,"
     " pg_has_role(c.relowner, 'MEMBER') AS owns,"
     " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_super"
@@ -121,7 +122,9 @@ class Counting:
 
     def _unmapped(self, use: Use, known: frozenset[str]) -> Remark:
         table = table_of((use,))
-        column = table.c[use.column]
+        column: sa.ColumnElement[Any] = table.c[use.column]
+        if self._connection.dialect.name == "postgresql":
+            column = as_read(column, self._tables[use.table].kinds.get(use.column))
         found = self._connection.execute(
             sa.select(column, sa.func.count()).group_by(column).limit(MOST_WORDS + 1)
         ).all()

@@ -9,6 +9,8 @@ from sqlalchemy.exc import DBAPIError
 from support_agent.adapters.orders.mapped.connecting import SETTING
 from support_agent.domain.errors import ConfigurationError, OrdersUnavailable
 
+MAP = "SUPPORT_AGENT_ORDERS__MAP"
+
 # SQLSTATE (PostgreSQL manual, appendix A): who we are, which database, what is in it.
 _SET_UP = ("28", "3D", "3F", "42")
 _SET_UP_WORDS = ("does not exist", "authentication failed", "no password supplied")
@@ -53,6 +55,16 @@ def is_about_the_value(error: DBAPIError) -> bool:
     """Whether what was looked for is nothing its column could hold, so that no row has it."""
     state: str | None = getattr(error.orig, "sqlstate", None)
     return state is not None and state.startswith("22")
+
+
+def not_computed(error: DBAPIError) -> ConfigurationError:
+    """In words for who wrote the map: a row cannot be read by it."""
+    words = " ".join(str(error.orig).split())
+    return ConfigurationError(
+        f"the database cannot work out what the map asks for: {words}; look at the views, and "
+        "whether each order_id holds what orders.columns.id does",
+        setting=MAP,
+    )
 
 
 def unavailable(why: str) -> OrdersUnavailable:

@@ -13,8 +13,10 @@ from support_agent.adapters.db.statements import storable
 from support_agent.adapters.orders.mapped import values
 from support_agent.adapters.orders.mapped.connecting import ForeignDatabase, Late
 from support_agent.adapters.orders.mapped.faults import (
+    MAP,
     is_about_the_value,
     is_set_up_wrongly,
+    not_computed,
     set_up_wrongly,
     unavailable,
 )
@@ -34,8 +36,8 @@ from support_agent.domain.errors import ConfigurationError, OrdersUnavailable
 from support_agent.domain.orders import Customer, Order
 
 T = TypeVar("T")
+Search = Callable[[Statements], sa.Select[Any]]
 log = structlog.get_logger(__name__)
-SETTING = "SUPPORT_AGENT_ORDERS__MAP"
 
 
 class NotFitting(Exception):
@@ -72,14 +74,17 @@ class MappedOrders:
     async def get(self, order_id: str) -> Order | None:
         if not storable(order_id):
             return None
-        found = await self._read(lambda c: self._rows_of(c, order_id))
+        here = {"of": order_id, "of_text": order_id}
+        found = await self._read(lambda c: self._rows_of(c, order_id), lambda a: a.order, here)
         return None if found is None else self._ordered(found)
 
     async def list_for_customer(self, customer_id: str, *, limit: int) -> tuple[Order, ...]:
         if not storable(customer_id) or limit < 1:
             return ()
         here = {"of": customer_id, "of_text": customer_id, "most": limit}
-        found = await self._read(lambda c: self._rows_each(c, self._asked(c).newest, here))
+        found = await self._read(
+            lambda c: self._rows_each(c, self._asked(c).newest, here), lambda a: a.newest, here
+        )
         orders = (self._ordered_or_none(rows) for rows in found or ())
         theirs = [order for order in orders if order and order.customer_id == customer_id]
         theirs.sort(key=lambda order: (order.placed_at, order.id), reverse=True)
@@ -90,7 +95,9 @@ class MappedOrders:
             return None
         here = {"of": customer_id, "of_text": customer_id}
         found = await self._read(
-            lambda c: c.execute(self._asked(c).customer, here).mappings().all()
+            lambda c: c.execute(self._asked(c).customer, here).mappings().all(),
+            lambda a: a.customer,
+            here,
         )
         exact = [row for row in found or () if values.key(row["id"]) == customer_id]
         try:
@@ -121,11 +128,13 @@ class MappedOrders:
         except NotFitting as error:
             raise ConfigurationError(
                 f"does not fit the database: {error}; `support-agent orders check` says all of it",
-                setting=SETTING,
+                setting=MAP,
             ) from error
         except DBAPIError as error:
             if is_set_up_wrongly(error):
                 raise set_up_wrongly(error, self._database.url) from error
+            if is_about_the_value(error):
+                raise not_computed(error) from error
             raise _away(error) from error
         except (Late, UnicodeError, ValueError, OverflowError) as error:
             raise _away(error) from error
@@ -145,8 +154,10 @@ class MappedOrders:
         """What stands under the last ids."""
         return self._rows_each(connection, self._asked(connection).recent, {"most": most})
 
-    async def _read(self, fn: Callable[[sa.Connection], T]) -> T | None:
-        """None for an id of a kind that the shop has not.
+    async def _read(
+        self, fn: Callable[[sa.Connection], T], search: Search, here: Mapping[str, Any]
+    ) -> T | None:
+        """None for an id of a kind that the shop has not; `search` is what looks for it.
 
         Raises:
             OrdersUnavailable: whatever else there was no answer for.
@@ -157,12 +168,26 @@ class MappedOrders:
             log.error("orders.map_does_not_fit", problem=str(error))  # noqa: TRY400 - no fault of ours
             raise unavailable("the orders map does not fit the shop's database") from error
         except DBAPIError as error:
-            if is_about_the_value(error):
+            if is_about_the_value(error) and await self._is_no_id(search, here):
                 return None
             raise _away(error) from error
         except (Late, UnicodeError, ValueError, OverflowError) as error:
             # The last ones: text that is no UTF-8, dates that Python has not, and too many rows.
             raise _away(error) from error
+
+    async def _is_no_id(self, search: Search, here: Mapping[str, Any]) -> bool:
+        """Whether the database refuses the id itself: it does so before it reads any row.
+
+        A view that cannot be worked out, or a line whose order_id is of another kind, says nothing
+        of whether there is such an order.
+        """
+        try:
+            await self._database.run(lambda c: c.execute(search(self._asked(c)).limit(0), here))
+        except DBAPIError as error:
+            return is_about_the_value(error)
+        except (Late, NotFitting):
+            pass
+        return False
 
     def _asked(self, connection: sa.Connection) -> Statements:
         """Made when the map was held against the database; two threads may do so, to the same."""

@@ -25,6 +25,7 @@ from support_agent.domain.orders import (
     Payment,
     PaymentMethod,
     Promotion,
+    by_hand_id,
 )
 
 T = TypeVar("T")
@@ -134,6 +135,9 @@ class OrderReader:
         price = self._amount(told, "unit_price", currency)
         discount = self._amount_or_none(told, "discount", currency)
         promotion = self._amount_or_none(told, "promotion_discount", currency)
+        if price < 0 or quantity * price < discount:
+            # A voucher as a line of its own: the others would go back for more than was paid.
+            raise Unusable("lines.columns.unit_price is below 0, or below what is taken off it")
         if discount < 0 or not 0 <= promotion <= discount:
             raise Unusable(
                 "lines.columns.discount is below 0, or promotion_discount is no part of it"
@@ -185,6 +189,8 @@ class OrderReader:
             self._payment(told, order_id, currency) for told in each if self._is_captured(told)
         ]
         _unique("payments.columns.id", (payment.id for payment in payments))
+        names = [(p.gateway, p.account, p.gateway_payment_id) for p in payments]
+        _unique("payments.columns.gateway_payment_id", names)
         return tuple(payments)
 
     def _is_captured(self, told: "_Told") -> bool:
@@ -321,12 +327,12 @@ def _meant(value: object, words: Mapping[str, T]) -> T:
 def _at_gateway(told: _Told, method: PaymentMethod, order_id: str, payment_id: str) -> str:
     """Cash and transfers have no id at a gateway; ours has to be one of its own all the same."""
     if method in PAID_BY_HAND and told["gateway_payment_id"] is None:
-        return f"+{order_id}/{payment_id}"
+        return by_hand_id(order_id, payment_id)
     return told.id("gateway_payment_id")
 
 
-def _unique(key: str, ids: Iterable[str]) -> None:
-    seen: set[str] = set()
+def _unique(key: str, ids: Iterable[object]) -> None:
+    seen: set[object] = set()
     for one in ids:
         if one in seen:
             raise Unusable(f"{key} is there twice in one order, or is one that we use ourselves")

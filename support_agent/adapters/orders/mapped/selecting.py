@@ -69,6 +69,11 @@ def table_of(uses: tuple[Use, ...]) -> sa.TableClause:
     return sa.table(table.name, *(sa.column(name) for name in names), schema=table.schema)
 
 
+def as_read(column: sa.ColumnElement[Any], kind: str | None) -> sa.ColumnElement[Any]:
+    """A column of PostgreSQL without the blanks that char(n) puts behind."""
+    return sa.cast(column, sa.Text) if kind == _PADDED else column
+
+
 def _at_most(copies: int) -> sa.ColumnElement[int]:
     return sa.bindparam("most", type_=sa.Integer) * copies
 
@@ -123,6 +128,6 @@ class _Sections:
 
     def _read(self, use: Use) -> sa.ColumnElement[Any]:
         column = self._named[use.section][use.label]
-        if self._postgres and self._tables[use.table].kinds.get(use.column) == _PADDED:
-            return sa.cast(column, sa.Text)
+        if self._postgres:
+            return as_read(column, self._tables[use.table].kinds.get(use.column))
         return column

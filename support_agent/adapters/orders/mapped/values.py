@@ -96,8 +96,11 @@ def _whole(value: object) -> int | None:
     if not isinstance(value, float | Decimal):
         return None
     number = Decimal(value)
-    # Of what is past all sense nothing is worked out: 1e999999 has a million digits.
-    if not number.is_finite() or abs(number) > MOST_UNITS or number != int(number):
+    # Of what is past all sense nothing is worked out: 1e999999 has a million digits, and what has
+    # more cannot even be compared.
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
+        return None
+    if abs(number) > MOST_UNITS or number != int(number):
         return None
     return int(number)
 
