@@ -39,9 +39,23 @@ def configure(
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # whatever that is by then
         cache_logger_on_first_use=False,
     )
+
+
+def configure_if_nobody_did(
+    *,
+    format: Literal["console", "json"],  # noqa: A002 - the setting's name
+    level: Literal["debug", "info", "warning", "error"],
+) -> None:
+    """As `configure`, for an application that this is part of and that left structlog as it is.
+
+    As it is, structlog prints the local variables of a traceback: keys, tokens and what customers
+    wrote. What an application has set up itself stays.
+    """
+    if not structlog.is_configured():
+        configure(format=format, level=level)
 
 
 def _printable(

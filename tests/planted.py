@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from support_agent.adapters.db.migrations import exclusive
 from support_agent.domain.conversation import Author
-from support_agent.ports.storage import Compaction, MadeBy
+from support_agent.ports.storage import Compaction, MadeBy, Reply, Slot
 from support_agent.services.inbox import Incoming
 from tests.catalogue import rows_of
 from tests.heart import add_destination, calls
@@ -96,6 +96,11 @@ def _plant_rest(tx, conversation: str, shop: Shop) -> None:
         tx.conversations.append(
             conversation, author=author, text=f"Shop {MARK}", at=now, run_id=None
         )
+    for customer_id in (WHO, ""):  # the shop's backend for the customer, and staff
+        slot = Slot(principal="web", customer_id=customer_id, route="POST /v1/x", key="k")
+        mine = tx.idempotency.take(slot, "hash", lease_s=60, kept_s=3_600)
+        said = Reply(status=200, headers={}, body=f'{{"text": "{MARK}"}}')
+        tx.idempotency.settle(slot, mine, said)
     tx.compactions.add(
         Compaction(
             conversation_id=conversation,

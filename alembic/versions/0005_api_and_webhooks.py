@@ -114,6 +114,7 @@ def webhooks() -> None:
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("attempts", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("claims", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("retry_at", sa.Double(), nullable=False),
         sa.Column("last_status", sa.Integer(), nullable=True),
         sa.Column("last_error", sa.Text(), nullable=True),
@@ -124,6 +125,7 @@ def webhooks() -> None:
             name=op.f("ck_webhook_deliveries_state"),
         ),
         sa.CheckConstraint("attempts >= 0", name=op.f("ck_webhook_deliveries_attempts")),
+        sa.CheckConstraint("claims >= 0", name=op.f("ck_webhook_deliveries_claims")),
         sa.ForeignKeyConstraint(
             ["endpoint_id"],
             ["webhook_endpoints.id"],
@@ -137,10 +139,11 @@ def webhooks() -> None:
     op.create_index(
         "ix_webhook_deliveries_endpoint_id_id", "webhook_deliveries", ["endpoint_id", "id"]
     )
+    op.create_index("ix_webhook_deliveries_ended_at", "webhook_deliveries", ["ended_at"])
     op.create_index(
         "ix_webhook_deliveries_pending",
         "webhook_deliveries",
-        ["retry_at"],
+        ["endpoint_id", "retry_at", "id"],
         sqlite_where=PENDING,
         postgresql_where=PENDING,
     )

@@ -83,9 +83,13 @@ class Answers:
         self, tx: Transaction, reason: StopReason, request_ids: list[str], language: Language
     ) -> str:
         """What is said when a turn broke off: why, and what it had done with money before."""
+        parts = (stop_sentence(reason, language), self.done(tx, request_ids, language))
+        return "\n\n".join(part for part in parts if part)
+
+    def done(self, tx: Transaction, request_ids: list[str], language: Language) -> str:
+        """What a turn did with money, as it stands now; empty when it did nothing."""
         requests = spoken_of(tx, request_ids)
-        done = self._money_sentences(tx, (), requests, language)
-        return "\n\n".join((stop_sentence(reason, language), *done))
+        return "\n\n".join(self._money_sentences(tx, (), requests, language))
 
     def _said(self, text: str, language: Language) -> str:
         """The model's words without links that somebody else may have put into its mouth."""

@@ -8,6 +8,7 @@ import structlog
 from support_agent.agent.ending import Ending
 from support_agent.agent.restoring import Restoring
 from support_agent.agent.state import RunState
+from support_agent.domain.audit import RUN_RESUMED, AuditEvent
 from support_agent.domain.conversation import (
     Author,
     Claim,
@@ -16,7 +17,13 @@ from support_agent.domain.conversation import (
     Waiting,
 )
 from support_agent.domain.errors import Conflict, ConversationBusy, RunBusy, RunNotFound
-from support_agent.domain.people import Asker, Principal, customer_principal
+from support_agent.domain.people import (
+    Asker,
+    Principal,
+    PrincipalKind,
+    Proof,
+    customer_principal,
+)
 from support_agent.domain.runs import Run, RunStatus
 from support_agent.ports.clock import Clock, Ids
 from support_agent.ports.storage import Transaction
@@ -127,8 +134,10 @@ class Beginning:
             return Later(seconds=max(0.0, waiting.left_s))
         return self._go_on(tx, conversation_id, claim, held=held)
 
-    def reopen(self, tx: Transaction, run_id: str, *, operator: str, via: str) -> RunState:
+    def reopen(self, tx: Transaction, run_id: str, *, operator: str | None, via: str) -> RunState:
         """Go on with a run that was stopped, is a dead letter, or whose owner is gone.
+
+        `operator`: None when it is the customer who wants it; who wrote for them before stays.
 
         Raises:
             RunNotFound: unknown.
@@ -158,8 +167,27 @@ class Beginning:
         if taken is None:
             raise ConversationBusy(conversation.id)
         principal = customer_principal(conversation.customer_id, via=via)
-        asker = replace(_asker(taken, conversation.customer_id, principal), operator=operator)
+        tx.audit.append(self._resumed(run, operator, principal))
+        asker = _asker(taken, conversation.customer_id, principal)
+        asker = replace(asker, operator=operator or asker.operator)
         return self.restoring.begun(tx, taken, asker)
+
+    def _resumed(self, run: Run, operator: str | None, customer: Principal) -> AuditEvent:
+        """The row says who went on with it last; of all who ever did nobody may decide."""
+        staff = operator and Principal(
+            kind=PrincipalKind.OPERATOR,
+            id=operator,
+            person_id=None,
+            proof=Proof.ASSERTED,
+            via=customer.via,
+        )
+        return AuditEvent(
+            action=RUN_RESUMED,
+            actor=staff or customer,
+            subject=run.id,
+            at=self.clock.now(),
+            data={"conversation": run.conversation_id},
+        )
 
     def _check_resumable(self, tx: Transaction, run: Run, conversation: Conversation) -> None:
         if run.status is RunStatus.RUNNING:

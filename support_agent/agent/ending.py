@@ -23,7 +23,7 @@ from support_agent.services.hand_offs import (
     for_the_agent,
     hand_off,
 )
-from support_agent.services.outgoing import send_later
+from support_agent.services.outgoing import send_later, tell_of_run
 from support_agent.services.tasks import DEAD_RUN
 
 log = structlog.get_logger(__name__)
@@ -50,7 +50,8 @@ class Ending:
         answer = self.answers.silence(tx, state) if silent else self.answers.compose(tx, state, end)
         if silent and released.handed_off:
             customer_wrote(tx, state.conversation.id, at=self.clock.now())
-        seq = self._end(tx, state, answer.reason, answer.text or None, tell=tell)
+        text = answer.text or None
+        seq = self._end(tx, state, answer.reason, text, tell=tell, released=released)
         # Given back since it began: nobody has read what this turn was silent about.
         if silent and not released.handed_off and for_the_agent(tx, state.conversation.id):
             self.queue.wake(tx, state.conversation.id)
@@ -80,9 +81,9 @@ class Ending:
         Raises:
             ConversationBusy: as `finish`.
         """
-        self._release(tx, state)
+        released = self._release(tx, state)
         answer = self._regret(tx, state.run, reason, state.conversation.language) if say else None
-        self._end(tx, state, reason, answer, tell=tell)
+        self._end(tx, state, reason, answer, tell=tell, released=released)
 
     def let_go(self, tx: Transaction, state: RunState) -> None:
         """Not ended: whoever takes the conversation next goes on with the run, at once."""
@@ -106,18 +107,46 @@ class Ending:
         released = tx.conversations.release(conversation.id, epoch=run.epoch)
         if released is not None and released.has_unread:
             self.queue.wake(tx, conversation.id)
-        tx.runs.end(
-            RunEnd(
-                run_id=run.id,
-                status=RunStatus.DEAD,
-                stop_reason=StopReason.REPEATED_ERRORS,
-                usage=run.usage,
-                steps=run.steps,
-                consecutive_errors=run.consecutive_errors,
-                answer_seq=seq,
-                at=now,
-            )
+        end = RunEnd(
+            run_id=run.id,
+            status=RunStatus.DEAD,
+            stop_reason=StopReason.REPEATED_ERRORS,
+            usage=run.usage,
+            steps=run.steps,
+            consecutive_errors=run.consecutive_errors,
+            answer_seq=seq,
+            at=now,
         )
+        if tx.runs.end(end) and released is not None:
+            tell_of_run(tx, run, end, released)
+
+    def call_off(self, tx: Transaction, run: Run) -> None:
+        """A run that somebody cancelled, its conversation just taken over from its owner."""
+        conversation = tx.conversations.get(run.conversation_id)
+        released = tx.conversations.release(run.conversation_id, epoch=run.epoch)
+        if conversation is None or released is None:
+            raise ConversationBusy(run.conversation_id)
+        if released.has_unread:
+            self.queue.wake(tx, run.conversation_id)
+        reason, now, language = StopReason.CANCELLED, self.clock.now(), conversation.language
+        if released.handed_off:  # a person has it, who is not to be talked over
+            answer = self.answers.done(tx, request_ids_of(tx.runs.steps(run.id)), language)
+            customer_wrote(tx, run.conversation_id, at=now)
+        else:
+            answer = self._regret(tx, run, reason, language)
+        end = RunEnd(
+            run_id=run.id,
+            status=status_of(reason),
+            stop_reason=reason,
+            usage=run.usage,
+            steps=run.steps,
+            consecutive_errors=run.consecutive_errors,
+            answer_seq=self._say(tx, run, answer, now, tell=True) if answer else None,
+            at=now,
+        )
+        if not tx.runs.end(end):
+            raise ConversationBusy(run.conversation_id)
+        tell_of_run(tx, run, end, released)
 
     def _regret(self, tx: Transaction, run: Run, reason: StopReason, language: Language) -> str:
         """By what is stored of the run: whoever broke off need not know what it did last."""
@@ -145,24 +174,24 @@ class Ending:
         answer: str | None,
         *,
         tell: bool,
+        released: Released,
     ) -> int:
         """The answer's seq, 0 without one."""
         now, run = self.clock.now(), state.run
         seq = 0 if answer is None else self._say(tx, run, answer, now, tell=tell)
-        ended = tx.runs.end(
-            RunEnd(
-                run_id=run.id,
-                status=status_of(reason),
-                stop_reason=reason,
-                usage=state.budget.usage,
-                steps=state.budget.steps,
-                consecutive_errors=state.budget.consecutive_errors,
-                answer_seq=seq or None,
-                at=now,
-            )
+        end = RunEnd(
+            run_id=run.id,
+            status=status_of(reason),
+            stop_reason=reason,
+            usage=state.budget.usage,
+            steps=state.budget.steps,
+            consecutive_errors=state.budget.consecutive_errors,
+            answer_seq=seq or None,
+            at=now,
         )
-        if not ended:
+        if not tx.runs.end(end):
             raise ConversationBusy(run.conversation_id)
+        tell_of_run(tx, run, end, released)
         # Last, so that the counters all conversations share are locked for as short as can be.
         self.loop.end(tx, state)
         return seq

@@ -30,9 +30,12 @@ def result_for(tx: Transaction, conversation_id: str, seq: int) -> TurnResult | 
     """What the run that read a message came to; None while none has, or it goes on."""
     message = tx.conversations.message(conversation_id, seq)
     run = tx.runs.get(message.run_id) if message and message.run_id else None
-    if run is None or run.stop_reason is None:
-        return None
-    return _stored(tx, run, run.stop_reason)
+    return None if run is None else result_of(tx, run)
+
+
+def result_of(tx: Transaction, run: Run) -> TurnResult | None:
+    """What a run came to; None while it goes on."""
+    return None if run.stop_reason is None else _stored(tx, run, run.stop_reason)
 
 
 def _stored(tx: Transaction, run: Run, reason: StopReason) -> TurnResult:

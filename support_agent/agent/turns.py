@@ -5,24 +5,23 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import structlog
 
 from support_agent.agent.beginning import Beginning, Later, Taken
-from support_agent.agent.ending import Ending
-from support_agent.agent.loop import AgentLoop
+from support_agent.agent.cancelling import Cancelling
+from support_agent.agent.carrying import Carrying
 from support_agent.agent.results import TurnResult, result_for
-from support_agent.agent.state import LoopEnd, RunState
+from support_agent.agent.state import RunState
 from support_agent.domain.conversation import Conversation
 from support_agent.domain.errors import (
-    ConfigurationError,
     ConversationBusy,
     DatabaseUnavailable,
     InvalidInput,
-    SupportAgentError,
 )
-from support_agent.domain.runs import StopReason
+from support_agent.domain.people import Principal
 from support_agent.domain.text import clean_message, redact_cards
 from support_agent.ports.storage import Database, Transaction
 from support_agent.services.conversations import ConversationDesk
@@ -73,8 +72,8 @@ class Agent:
         desk: ConversationDesk,
         inbox: Inbox,
         beginning: Beginning,
-        ending: Ending,
-        loop: AgentLoop,
+        cancelling: Cancelling,
+        carrying: Carrying,
         patience: Patience,
         max_chars: int,
     ) -> None:
@@ -82,8 +81,8 @@ class Agent:
         self._desk = desk
         self._inbox = inbox
         self._beginning = beginning
-        self._ending = ending
-        self._loop = loop
+        self._cancelling = cancelling
+        self._carrying = carrying
         self._patience = patience
         self._max_chars = max_chars
 
@@ -137,13 +136,8 @@ class Agent:
         state = taken.state
         if state is None:
             return Begun(posted=taken.posted)
-
-        async def carry() -> None:
-            with suppress(ConversationBusy):  # then whoever took it over answers
-                await self._carried(state, tell=True, lets_go=True)
-
         run_id = state.run.id if taken.answers_it else None
-        return Begun(posted=taken.posted, run_id=run_id, carry=carry)
+        return Begun(posted=taken.posted, run_id=run_id, carry=partial(self._carry, state))
 
     async def answer_to(self, posted: Posted) -> TurnResult | None:
         """What the message was answered with; None as long as nobody has."""
@@ -160,11 +154,28 @@ class Agent:
             RunNotFound: unknown.
             Conflict: there is nothing to resume, or somebody else has it.
         """
-        state = await self._begun(
-            lambda tx: self._beginning.reopen(tx, run_id, operator=operator, via=via),
-            lambda state: state,
-        )
-        return await self._carried(state, tell=True)
+        state = await self._reopened(run_id, operator=operator, via=via, lets_go=False)
+        return await self._carrying.carry(state, tell=True)
+
+    async def reopen(
+        self, run_id: str, *, operator: str | None, via: str
+    ) -> Callable[[], Awaitable[None]]:
+        """As `resume` up to where it goes on, which is what comes back, as `Begun.carry`.
+
+        `operator`: None when it is the customer who wants it.
+        """
+        state = await self._reopened(run_id, operator=operator, via=via, lets_go=True)
+        return partial(self._carry, state)
+
+    async def cancel(self, run_id: str, *, by: Principal) -> None:
+        """End a run that goes on, here or in another process. What it committed stands.
+
+        Raises:
+            RunNotFound: unknown.
+            RunEnded: it has ended already.
+        """
+        await self._database.transact(lambda tx: self._cancelling.cancel(tx, run_id, by=by))
+        self._carrying.under_way.break_off(run_id)
 
     async def work(self, conversation_id: str, *, once: bool = False) -> float | None:
         """Answer all there is in a conversation, the turn first that its owner left.
@@ -190,7 +201,7 @@ class Agent:
                 if not isinstance(begun, RunState):
                     return None if begun is None else begun.seconds
                 held = begun.run.epoch
-                await self._carried(begun, tell=True, stays=True)
+                await self._carrying.carry(begun, tell=True, stays=True)
                 if once:
                     return None
                 held = None
@@ -251,80 +262,26 @@ class Agent:
         except asyncio.CancelledError:
             state = state_of(begun[0]) if begun else None
             if state is not None:
-                await self._torn_down(state, tell=False, lets_go=lets_go(begun[0]))
+                await self._carrying.torn_down(state, tell=False, lets_go=lets_go(begun[0]))
             raise
         return begun[0]
 
-    async def _carried_for(self, taken: Taken, state: RunState) -> TurnResult:
-        """For who waits for the answer to one message; of others' nobody here does."""
-        return await self._carried(state, tell=not taken.answers_it, lets_go=not taken.alone)
-
-    async def _carried(
-        self, state: RunState, *, tell: bool, stays: bool = False, lets_go: bool = False
-    ) -> TurnResult:
-        """Run the loop and store the end; broken off, it is left as whoever comes next needs it.
-
-        `stays`: its process goes on working, and so does the run, at once or elsewhere. `lets_go`:
-        cancelled, the run goes on elsewhere, as others wait for it too.
-        """
-        try:
-            with structlog.contextvars.bound_contextvars(run_id=state.run.id):
-                return await self._driven(state, tell=tell)
-        except asyncio.CancelledError:
-            await self._torn_down(state, tell=tell, lets_go=stays or lets_go)
-            raise
-        except DatabaseUnavailable:
-            if not stays:
-                await self._let_go(state)
-            raise
-        except ConversationBusy:
-            raise
-        except BaseException as error:
-            await self._failed(state, error, tell=tell)
-            raise
-
-    async def _driven(self, state: RunState, *, tell: bool) -> TurnResult:
-        end = LoopEnd(reason=StopReason.HANDED_OFF) if state.silent else await self._loop.run(state)
-        with state.counted_unless_it_fails():
-            return await self._database.transact(
-                lambda tx: self._ending.finish(tx, state, end, tell=tell)
-            )
-
-    async def _torn_down(self, state: RunState, *, tell: bool, lets_go: bool) -> None:
-        """Cancelled: by who waits for the answer, or because the process stops."""
-        if lets_go:
-            await self._let_go(state)
-        else:
-            await self._break_off(state, StopReason.CANCELLED, say=False, tell=tell)
-
-    async def _let_go(self, state: RunState) -> None:
-        await self._quietly(lambda tx: self._ending.let_go(tx, state), state)
-
-    async def _failed(self, state: RunState, error: BaseException, *, tell: bool) -> None:
-        """Something that will not mend itself: the customer is told, the run can be resumed."""
-        reason = StopReason.CANCELLED
-        if isinstance(error, ConfigurationError):  # the model could not be asked at all
-            reason = StopReason.MODEL_UNAVAILABLE
-        if isinstance(error, SupportAgentError):
-            log.warning("run.broken_off", run_id=state.run.id, problem=str(error))
-        else:
-            log.error("run.failed", run_id=state.run.id, exc_info=error)
-        await self._break_off(state, reason, say=True, tell=tell)
-
-    async def _break_off(
-        self, state: RunState, reason: StopReason, *, say: bool, tell: bool
-    ) -> None:
-        await self._quietly(
-            lambda tx: self._ending.break_off(tx, state, reason, say=say, tell=tell), state
+    async def _reopened(
+        self, run_id: str, *, operator: str | None, via: str, lets_go: bool
+    ) -> RunState:
+        return await self._begun(
+            lambda tx: self._beginning.reopen(tx, run_id, operator=operator, via=via),
+            lambda state: state,
+            lets_go=lambda _: lets_go,
         )
 
-    async def _quietly(self, work: Callable[[Transaction], object], state: RunState) -> None:
-        """While an error is on its way out already."""
-        try:
-            await self._database.transact(work)
-        except SupportAgentError as problem:
-            # It ended, another owner has it, or the database is away: the lease ends it then.
-            log.warning("run.not_closed", run_id=state.run.id, problem=str(problem))
+    async def _carry(self, state: RunState) -> None:
+        with suppress(ConversationBusy):  # then whoever took it over answers, or called it off
+            await self._carrying.carry(state, tell=True, lets_go=True)
+
+    async def _carried_for(self, taken: Taken, state: RunState) -> TurnResult:
+        """For who waits for the answer to one message; of others' nobody here does."""
+        return await self._carrying.carry(state, tell=not taken.answers_it, lets_go=not taken.alone)
 
     async def _answered(self, posted: Posted) -> TurnResult:
         """The answer to a message: made here as soon as nobody else makes it."""

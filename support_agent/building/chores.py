@@ -1,6 +1,6 @@
 """Everything that has to happen by itself, in the order in which `tick` does it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import structlog
 
@@ -25,6 +25,8 @@ from support_agent.services.refunds import RefundLife
 from support_agent.services.retention import Retention
 from support_agent.services.usage_tasks import UnusualUse
 from support_agent.services.wake_ups import WakeUps
+from support_agent.services.webhook_fan_out import WebhookFanOut
+from support_agent.services.webhook_sending import WebhookSending
 from support_agent.services.workers import Answering
 
 log = structlog.get_logger(__name__)
@@ -42,6 +44,8 @@ def all_chores(
     unusual_use: UnusualUse,
     sweep: Chore,
     delivery: Delivery,
+    webhook_fan_out: WebhookFanOut,
+    webhook_sending: WebhookSending,
     retention: Retention,
 ) -> tuple[Chore, ...]:
     """The chores of this process; `pays` is whether it can reach the gateway.
@@ -64,6 +68,12 @@ def all_chores(
     async def deliver() -> Counts:
         return counted(await delivery.run(), "MESSAGES")
 
+    async def fan_out() -> Counts:
+        return counted(await webhook_fan_out.run(), "EVENTS")
+
+    async def send() -> Counts:
+        return counted(await webhook_sending.run(), "EVENTS")
+
     return (
         Chore(name="expired", every_s=60, run=expire),
         Chore(name="escalated", every_s=60, run=escalate),
@@ -72,6 +82,8 @@ def all_chores(
         Chore(name="unusual", every_s=600, run=unusual),
         sweep,
         Chore(name="delivered", every_s=3, run=deliver),
+        Chore(name="fanned", every_s=3, run=fan_out),
+        Chore(name="sent", every_s=3, run=send),
         Chore(name="retention", every_s=900, run=retention.run),
     )
 
@@ -116,3 +128,11 @@ def anchor(database: Database) -> Chore:
         return {}
 
     return Chore(name="anchored", every_s=300, run=look)
+
+
+def beside_turns(
+    chores: Iterable[Chore], database: Database, *, pays: bool = True
+) -> Sequence[Chore]:
+    """What a worker does of the chores: it answers by itself what `tick` has a chore for."""
+    kept = (chore for chore in chores if chore.name != ANSWERED)
+    return [*(chore for chore in kept if pays or not chore.needs_gateway), anchor(database)]

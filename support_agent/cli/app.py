@@ -7,6 +7,7 @@ import sys
 import typer
 
 from support_agent.cli import (
+    api_keys,
     approvals,
     approvers,
     audit,
@@ -15,6 +16,7 @@ from support_agent.cli import (
     db,
     destinations,
     memory,
+    orders,
     policies,
     policy_check,
     privacy,
@@ -31,6 +33,7 @@ from support_agent.cli.chat import chat
 from support_agent.cli.doctor import doctor
 from support_agent.cli.edge import CommandLine
 from support_agent.cli.options import examples
+from support_agent.cli.serve import serve
 from support_agent.cli.tick import tick
 from support_agent.cli.worker import worker
 
@@ -67,7 +70,9 @@ db.app.add_typer(backups.app)
 for group in (
     approvals.app,
     approvers.app,
+    api_keys.app,
     refunds.app,
+    orders.app,
     conversations.app,
     runs.app,
     tasks.app,
@@ -84,6 +89,7 @@ for group in (
     app.add_typer(group)
 app.command(epilog=examples("doctor", "doctor --deep --json"))(doctor)
 app.command(epilog=examples("tick", "tick --json"))(tick)
+app.command(epilog=examples("serve", "serve --host 0.0.0.0 --port 8080 --no-worker"))(serve)
 app.command(epilog=examples("worker", "worker --without-payouts"))(worker)
 
 

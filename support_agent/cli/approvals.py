@@ -23,7 +23,7 @@ from support_agent.domain.money import check_currency, parse_amount
 from support_agent.domain.reasons import Language
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.domain.wording import pick
-from support_agent.ports.storage import Page, RequestFilter, Transaction
+from support_agent.ports.storage import RequestFilter
 
 if TYPE_CHECKING:
     from support_agent.container import Container
@@ -80,6 +80,8 @@ def list_pending(
     waits_for = _duration(older_than)
 
     async def work(container: "Container") -> None:
+        from support_agent.services.briefs import queue_page  # noqa: PLC0415 - not for --help
+
         now = container.clock().now()
         where = RequestFilter(
             status=RequestStatus.PENDING_APPROVAL,
@@ -91,7 +93,7 @@ def list_pending(
             filed_before=now - waits_for if waits_for is not None else None,
         )
         page, held = await container.database().read(
-            lambda tx: _page(tx, where, limit=limit, cursor=cursor)
+            lambda tx: queue_page(tx, where, limit=limit, cursor=cursor)
         )
         print_page(
             page,
@@ -103,16 +105,6 @@ def list_pending(
         )
 
     run(work, settings)
-
-
-def _page(
-    tx: Transaction, where: RequestFilter, *, limit: int, cursor: str | None
-) -> tuple[Page[RefundRequest], frozenset[str]]:
-    """The page, and which of it wait for their customer's answer."""
-    from support_agent.services.briefs import held_among  # noqa: PLC0415 - not for --help
-
-    page = tx.requests.list(where, limit=limit, cursor=cursor)
-    return page, held_among(tx, page.data)
 
 
 def _bounds(

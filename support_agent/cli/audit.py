@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from support_agent.cli.audit_export import export
 from support_agent.cli.exits import ExitCode
 from support_agent.cli.options import Json, examples
 from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import run
+from support_agent.cli.views import head_text
 from support_agent.domain.audit import AuditHead
 from support_agent.domain.errors import InvalidInput
 
@@ -16,6 +18,13 @@ if TYPE_CHECKING:
     from support_agent.services.audit import AuditReport
 
 app = typer.Typer(name="audit", help="The signed history of everything that was decided.")
+app.command(
+    epilog=examples(
+        "audit export --out 2026-10.jsonl",
+        "audit export --since 4210 --out -",
+        "audit export --format csv --out history.csv",
+    )
+)(export)
 
 
 @app.callback()
@@ -66,11 +75,6 @@ def verify(
 
 def _verdict(report: "AuditReport") -> str:
     return "the chain holds" if report.holds else f"{len(report.problems)} problem(s)"
-
-
-def head_text(head: AuditHead) -> str:
-    """A head as `--head` takes it."""
-    return f"{head.seq}:{head.mac}"
 
 
 def parse_head(text: str) -> AuditHead:

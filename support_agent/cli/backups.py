@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from support_agent.cli.audit import head_text
 from support_agent.cli.options import Json, examples
 from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import ready
+from support_agent.cli.views import head_text
 
 app = typer.Typer()
 

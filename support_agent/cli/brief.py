@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
-from support_agent.cli.brief_object import clauses, why_a_person
 from support_agent.cli.output import print_box, print_facts, say
 from support_agent.cli.views import local, money
 from support_agent.cli.words import AUTHORS, CHOICES, VERDICTS, label
@@ -14,6 +13,7 @@ from support_agent.domain.reasons import Language, sentence
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.domain.refusals import state_name
 from support_agent.domain.wording import pick
+from support_agent.services.brief_words import clauses, why_a_person
 
 if TYPE_CHECKING:
     from support_agent.services.briefs import Brief

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING
 
 from support_agent.cli.output import rfc3339
 from support_agent.cli.views import Object, decision_object, request_details
-from support_agent.domain.clauses import clause_of, level_clauses
 from support_agent.domain.orders import Order
 from support_agent.domain.policy import Assessment
 from support_agent.domain.reasons import Language, sentence
 from support_agent.domain.refunds import RefundRequest
-from support_agent.domain.wording import person_reasons
+from support_agent.services.brief_words import clauses, why_a_person
 
 if TYPE_CHECKING:
     from support_agent.services.briefs import Brief
@@ -103,23 +102,3 @@ def _assessment_object(found: Assessment, language: Language) -> Object:
         "last_day": found.last_day,
         "max_refundable_minor": found.max_refundable_minor,
     }
-
-
-def why_a_person(brief: "Brief", language: Language) -> tuple[str, ...]:
-    """Why the request waits for somebody, one sentence a reason."""
-    return person_reasons(
-        brief.request.reasons,
-        policy=brief.policy,
-        currency=brief.request.currency,
-        cumulative_minor=brief.cumulative_minor,
-        language=language,
-    )
-
-
-def clauses(brief: "Brief") -> tuple[str, ...]:
-    """The policy's fields behind the verdict, the reasons and the level, each once."""
-    request, policy = brief.request, brief.policy
-    reasons = (*(brief.assessment.reasons if brief.assessment else ()), *request.reasons)
-    named = [clause_of(reason, policy, request.currency) for reason in reasons]
-    levels = level_clauses(policy, request.currency, approvals=request.approvals_needed)
-    return tuple(dict.fromkeys(clause for clause in (*named, *levels) if clause))

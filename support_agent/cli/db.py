@@ -198,7 +198,13 @@ def seed(*, as_json: Json = False) -> None:
         )
         return await container.seeding().run(sample)
 
-    done = run(work, ready().of_owner)
+    from support_agent.services.seeding import (  # noqa: PLC0415 - not for --help
+        check_is_sample_shop,
+    )
+
+    settings = ready().of_owner
+    check_is_sample_shop(settings.orders.kind)
+    done = run(work, settings)
     if as_json:
         counts = {"customers": done.customers, "orders": done.orders, "approvers": done.approvers}
         policy = {"policy_activated": done.policy_activated, "policy_kept": done.policy_kept}

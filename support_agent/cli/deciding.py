@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +12,7 @@ from support_agent.cli.output import print_json, say
 from support_agent.cli.proving import As, Expect, token_of
 from support_agent.cli.runtime import ready, run
 from support_agent.cli.views import Object, money, request_object
-from support_agent.domain.errors import InvalidInput, SupportAgentError
+from support_agent.domain.errors import InvalidInput
 from support_agent.domain.money import format_money, parse_amount
 from support_agent.domain.people import Principal, Proof
 from support_agent.domain.refunds import RefundRequest, RequestStatus
@@ -20,6 +20,7 @@ from support_agent.domain.refunds import RefundRequest, RequestStatus
 if TYPE_CHECKING:
     from support_agent.container import Container
     from support_agent.services.approvals import Approvals
+    from support_agent.services.decision_desk import Decided
 
 DONE = {
     "approve": "approved",
@@ -40,14 +41,11 @@ Decide = Callable[["Approvals", Principal], Awaitable[RefundRequest]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A decision that stands, and what the payout after it came to."""
+    """Who decided what, and what came of it."""
 
     decision: str
     by: Principal
-    request: RefundRequest
-    group: tuple[RefundRequest, ...] = ()  # the others that were decided with it
-    by_worker: bool = False  # another process pays
-    trouble: SupportAgentError | None = None
+    made: "Decided"
 
 
 def approve(
@@ -124,7 +122,8 @@ def _decide(decision: str, decide: Decide, *, name: str, expect: int | None, as_
     async def work(container: "Container") -> Outcome:
         by = await container.approvals().prove(name, token, via="cli")
         decided = await decide(container.approvals(), by)
-        return await paid(container, Outcome(decision=decision, by=by, request=decided))
+        made = await container.decision_desk().follow(decided)
+        return Outcome(decision=decision, by=by, made=made)
 
     outcome = run(work, settings)
     if as_json:
@@ -143,49 +142,28 @@ def _check_seen(expect: int | None) -> None:
         )
 
 
-async def paid(container: "Container", outcome: Outcome) -> Outcome:
-    """Pay what was approved, each alone, or leave it to the worker that pays.
-
-    The decision is committed: nothing that goes wrong here may look like its failure.
-    """
-    if outcome.request.status is RequestStatus.APPROVED:
-        try:
-            await container.payer().pay_group(outcome.request.id)
-        except SupportAgentError as error:
-            outcome = replace(outcome, trouble=error)
-    now = {member.id: member for member in await _group(container, outcome.request)}
-    request = now.pop(outcome.request.id)
-    by_worker = container.settings().payouts.run == "worker"
-    return replace(outcome, request=request, group=tuple(now.values()), by_worker=by_worker)
-
-
-async def _group(container: "Container", request: RefundRequest) -> tuple[RefundRequest, ...]:
-    from support_agent.services.stored_requests import group_of  # noqa: PLC0415 - not for --help
-
-    return await container.database().read(lambda tx: group_of(tx, request))
-
-
 def _object(outcome: Outcome) -> Object:
-    trouble = outcome.trouble
-    return request_object(outcome.request) | {
+    made, trouble = outcome.made, outcome.made.trouble
+    return request_object(made.request) | {
         "decision": outcome.decision,
         "by": outcome.by.id,
         "proof": outcome.by.proof,
-        "group": [request_object(member) for member in outcome.group],
+        "group": [request_object(member) for member in made.group],
         "payout_error": {"code": trouble.code, "message": str(trouble)} if trouble else None,
     }
 
 
 def _tell(outcome: Outcome) -> None:
-    request, by = outcome.request, outcome.by
+    made, by = outcome.made, outcome.by
+    request = made.request
     proof = f" (proof: {by.proof})" if by.proof is Proof.ASSERTED else ""
     done = f"{DONE[outcome.decision]} by {by.id}{proof}"
     say(f"{done}: request {request.id} is {request.status}")
     say(f"{money(request)} for order {request.order_id} of customer {request.customer_id}")
-    for member in outcome.group:
+    for member in made.group:
         say(f"with it {money(member)}: request {member.id} is {member.status}")
-    if outcome.trouble is not None:
-        say(f"approved; the payout will be tried again by tick: {outcome.trouble}")
+    if made.trouble is not None:
+        say(f"approved; the payout will be tried again by tick: {made.trouble}")
     elif request.status is RequestStatus.PENDING_APPROVAL:
         say(_what_now(outcome))
     elif request.status is RequestStatus.MANUAL_REVIEW:
@@ -193,14 +171,14 @@ def _tell(outcome: Outcome) -> None:
             "no gateway carries it, or its answer needs a person: `tasks list` says what to do, "
             "then another person ends it with `refunds resolve`"
         )
-    elif request.status is RequestStatus.APPROVED and outcome.by_worker:
+    elif request.status is RequestStatus.APPROVED and made.by_worker:
         say("the worker pays it, and the customer is told when it is paid")
     elif request.status is RequestStatus.APPROVED:  # payouts are paused, or it was refused
         say("not paid yet: `tick` tries again, and `tasks list` has what a person must look at")
 
 
 def _what_now(outcome: Outcome) -> str:
-    request = outcome.request
+    request = outcome.made.request
     match outcome.decision:
         case "approve":
             persons = request.approvals_needed

@@ -1,20 +1,21 @@
 """`doctor`: is this installation set up, and what is missing."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from support_agent.cli.audit import head_text
 from support_agent.cli.exits import ExitCode
 from support_agent.cli.findings import Finding, tell
 from support_agent.cli.options import Json
 from support_agent.cli.runtime import ready, run
-from support_agent.cli.views import local
+from support_agent.cli.views import head_text, local
 from support_agent.domain.errors import SupportAgentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
 
     from support_agent.container import Container
     from support_agent.domain.prices import Price
@@ -25,6 +26,7 @@ PROOFS = {
     "token": "approvers prove who they are by a token",
     "asserted": "approvers are believed by name, on a demo database only",
 }
+NEAR_END = timedelta(days=14)
 STARTING = frozenset({"database", "start"})  # without them there is nothing to look into
 
 
@@ -67,14 +69,42 @@ def _of_settings(settings: "Settings") -> Iterator[Finding]:
     fixed = f"fixed at {local(now, settings.zone)}" if now else "this machine's"
     yield Finding(name="clock", detail=fixed)
     yield Finding(name="proof", detail=PROOFS[settings.approvals.proof])
+    yield Finding(name="orders", detail=_orders(settings))
     by_worker = ", paid by a worker" if settings.payouts.run == "worker" else ""
-    yield Finding(name="payments", detail=f"{settings.payments.kind}{by_worker}")
+    yield Finding(name="payments", detail=f"{_gateway(settings)}{by_worker}")
+
+
+def _gateway(settings: "Settings") -> str:
+    """What pays, and whether real money moves where only a setting tells."""
+    payments = settings.payments
+    mode = "real money" if payments.livemode else "no real money"
+    match payments.kind:
+        case "http":
+            return f"http, the refund endpoint of account {payments.account}, {mode}"
+        case "class":
+            return f"class {payments.class_}, {mode}"
+        case kind:
+            return kind
+
+
+def _orders(settings: "Settings") -> str:
+    """Where orders are; an address is left out, for it may hold a password."""
+    orders = settings.orders
+    match orders.kind:
+        case "mapped" | "http":
+            return f"{orders.kind}, by {orders.map}" if orders.map else orders.kind
+        case "class":
+            return f"class {orders.class_}"
+        case _:
+            return orders.kind
 
 
 def _of_installation(settings: "Settings") -> list[Finding]:
     async def work(container: "Container") -> list[Finding]:
         await container.database().transact(_change_nothing)
         stored = await container.database().read(lambda tx: list(_of_database(tx, settings)))
+        now = container.wall_clock()()
+        stored.append(await container.database().read(lambda tx: _api_keys(tx, now)))
         signatures = await _signatures(container)
         about_models = [*_models(container, settings)]
         if all(finding.ok for finding in about_models):
@@ -165,13 +195,30 @@ def _of_database(tx: "Transaction", settings: "Settings") -> Iterator[Finding]:
     yield Finding(name="audit head", detail=head_text(tx.audit.head()))
 
 
+def _api_keys(tx: "Transaction", now: "datetime") -> Finding:
+    from support_agent.services.api_keys import ending_soon, every_key  # noqa: PLC0415 - not for --help
+
+    live = sum(not key.ended_at(now) for key in every_key(tx))
+    ending = ending_soon(tx, now, within=NEAR_END)
+    if not ending:
+        return Finding(name="api keys", detail=f"{live} work")
+    named = ", ".join(f"{key.name} ({key.id})" for key in ending)
+    detail = f"{live} work; these end within {NEAR_END.days} days: {named}; `keys rotate` each"
+    return Finding(name="api keys", warns=True, detail=detail)
+
+
 def _approvers(tx: "Transaction", settings: "Settings") -> Finding:
+    from support_agent.services.api_keys import every_key  # noqa: PLC0415 - not for --help
+
     active = [approver for approver in tx.people.list() if not approver.disabled]
     tokens = sum(approver.token_hash is not None for approver in active)
+    of_the_api = {key.approver for key in every_key(tx) if key.revoked_at is None}
+    keys = sum(approver.name in of_the_api for approver in active)
     detail = f"{len(active)} active, {tokens} with a token"
+    detail += f", {keys} with a key of the API" if keys else ""
     if not active:
         return Finding(name="approvers", ok=False, detail="none; add one with `approvers add`")
-    if settings.approvals.proof == "token" and not tokens:
+    if settings.approvals.proof == "token" and not tokens + keys:
         hint = "make tokens with `approvers token NAME`, or nobody can decide"
         return Finding(name="approvers", ok=False, detail=f"{detail}: {hint}")
     return Finding(name="approvers", detail=detail)

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from support_agent.cli.audit import head_text
 from support_agent.cli.exits import ExitCode
-from support_agent.cli.keys import at_the_desk, read_key
+from support_agent.cli.keystrokes import at_the_desk, read_key
 from support_agent.cli.options import Json, Operator, examples, operator_or_user
 from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import at_the_host, run
+from support_agent.cli.views import head_text
 from support_agent.domain.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from support_agent.services.privacy import Erased, Export
 
 FORMAT = 1  # of an export; a later one may add, and never changes what is there
+CLAIMED = (
+    "their writer only claimed to be this customer: the texts may be another person's, and are not "
+    "told; erasing takes them, too"
+)
 NOT_HERE = "customer records and orders of the shop's own system"
 
 app = typer.Typer(name="privacy", help="A customer's data: told to them, and erased for them.")
@@ -28,7 +32,8 @@ def export(customer: Whose, *, operator: Operator = None, as_json: Json = True) 
     """Print everything that is kept of a customer as one JSON object.
 
     It holds whole account numbers; that it was made is in the history. docs/privacy.md has its
-    shape. What the shop's own system holds is not in it.
+    shape. What the shop's own system holds is not in it, nor what somebody wrote who only claimed
+    to be the customer.
     """
     by = at_the_host(operator_or_user(operator))
 
@@ -44,6 +49,7 @@ def export(customer: Whose, *, operator: Operator = None, as_json: Json = True) 
             "installation_id": made.installation_id,
             "audit_head": head_text(made.head),
             "not_here": NOT_HERE,
+            "claimed_conversations": {"ids": list(made.claimed), "note": CLAIMED},
             "data": made.rows,
         }
     )
@@ -73,12 +79,15 @@ def erase(
 
     done = run(work)
     if as_json:
-        print_json({"customer_id": done.customer_id, "erased": done.counts, "not_here": NOT_HERE})
+        about = {"customer_id": done.customer_id, "erased": done.counts}
+        print_json(about | {"claimed_conversations": done.claimed, "not_here": NOT_HERE})
         return
     if not done.counts:
         say(f"nothing personal of customer {done.customer_id} was left")
     for name, count in done.counts.items():
         say(f"erased: {count} {name}")
+    if done.claimed:
+        say(f"of them {done.claimed} conversations whose writer only claimed to be this customer")
     say(f"not here, and so not erased: {NOT_HERE}")
 
 

@@ -11,8 +11,9 @@ from support_agent.cli.options import Json, examples
 from support_agent.cli.output import print_json, rfc3339, say, say_body
 from support_agent.cli.runs import call_text, print_decision
 from support_agent.cli.runtime import ready
-from support_agent.cli.trace import arguments_of, record_objects
+from support_agent.cli.trace import record_objects
 from support_agent.cli.views import Object, local
+from support_agent.domain.call_arguments import arguments_of
 
 if TYPE_CHECKING:
     from support_agent.agent.differences import Difference

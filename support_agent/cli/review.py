@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from support_agent.cli.brief import print_brief
-from support_agent.cli.deciding import Outcome, paid
 from support_agent.cli.exits import ExitCode, code_of
-from support_agent.cli.keys import ENTER, LEFT, at_the_desk, read_key, read_line
+from support_agent.cli.keystrokes import ENTER, LEFT, at_the_desk, read_key, read_line
 from support_agent.cli.options import LONGEST_NOTE, at_most
 from support_agent.cli.output import say
 from support_agent.cli.proving import As, token_of
@@ -28,6 +27,7 @@ from support_agent.ports.storage import Page, RequestFilter
 
 if TYPE_CHECKING:
     from support_agent.services.briefs import Brief
+    from support_agent.services.decision_desk import Decided
     from support_agent.settings import Settings
 
 PAGE = 50
@@ -143,7 +143,7 @@ class _Desk:
         else:
             if outcome is None:
                 return brief
-            self._tell(outcome)
+            self._tell(key, outcome)
             if key != "d":
                 return None
         now = self._look(brief.request.id)
@@ -155,7 +155,7 @@ class _Desk:
             self._show(now)
         return now
 
-    def _decide(self, key: str, request: RefundRequest) -> Outcome | None:
+    def _decide(self, key: str, request: RefundRequest) -> "Decided | None":
         """The decision on exactly the version that was shown; None when it was called off."""
         match key:
             case "a":
@@ -192,14 +192,13 @@ class _Desk:
                     expect=request.version,
                 )
         decided = self._opened.runner.run(work)
-        outcome = Outcome(decision=key, by=self._by, request=decided)
-        return self._opened.runner.run(paid(self._opened.container, outcome))
+        return self._opened.runner.run(self._opened.container.decision_desk().follow(decided))
 
     def _line(self, vietnamese: str, english: str, field: str) -> str | None:
         return read_line(pick((vietnamese, english), self._language), field=field)
 
-    def _tell(self, outcome: Outcome) -> None:
-        self._done["decided" if outcome.decision in "ar" else "amended"] += 1
+    def _tell(self, key: str, outcome: "Decided") -> None:
+        self._done["decided" if key in "ar" else "amended"] += 1
         for request in (outcome.request, *outcome.group):
             say(f"{request.id} {money(request)}: {state_name(request.status, self._language)}")
         if outcome.trouble is not None:

@@ -18,9 +18,10 @@ from support_agent.cli.options import (
 )
 from support_agent.cli.output import Column, print_json, rfc3339, say, say_body
 from support_agent.cli.runtime import ready, run
-from support_agent.cli.trace import NOT_ANSWERED, Tools, arguments_of, record_objects
+from support_agent.cli.trace import NOT_ANSWERED, Tools, record_objects
 from support_agent.cli.turn import leave, print_turn
 from support_agent.cli.views import local, usage_object
+from support_agent.domain.call_arguments import arguments_of
 from support_agent.domain.errors import RunNotFound
 from support_agent.domain.runs import (
     AskCustomer,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import structlog
 import typer
 
-from support_agent.cli.audit import head_text
 from support_agent.cli.exits import ExitCode, code_of
 from support_agent.cli.options import Json
 from support_agent.cli.output import print_json, say
 from support_agent.cli.runtime import run
+from support_agent.cli.views import head_text
 from support_agent.domain.audit import AuditHead
 from support_agent.domain.errors import SupportAgentError
 from support_agent.domain.refunds import RequestStatus
@@ -48,8 +48,8 @@ def tick(*, as_json: Json = False) -> None:
 
     Staff gets a task about what stays unclear, and about a customer who uses models far more than
     is usual. Conversations with something unread are answered, or with QUEUE__KIND=procrastinate a
-    worker is woken for them; then messages that wait to be delivered are. `support-agent worker`
-    does all of it, each at its intervals.
+    worker is woken for them; then messages that wait to be delivered are, and events are sent to
+    webhook endpoints. `support-agent worker` does all of it, each at its intervals.
 
     `paid` counts what became of the payouts, `not_paid` what is approved and was not sent: refused
     because its approval does not hold (`tasks list` has it), or put off until the next tick (the

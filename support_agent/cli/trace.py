@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, assert_never
 
 from support_agent.cli.output import rfc3339
+from support_agent.domain.call_arguments import arguments_of
 from support_agent.domain.runs import (
     AskCustomer,
     CallTools,
@@ -103,17 +104,6 @@ def _object(number: int, recorded: RecordedCall) -> dict[str, object]:
         "ok": observation.ok if observation else None,
         "observation": observation.content if observation else None,
     }
-
-
-def arguments_of(call: ToolCall) -> object:
-    """The arguments as an object where they are one that JSON can carry, else the model's text."""
-    try:
-        arguments = json.loads(call.arguments) if call.arguments.strip() else {}
-        # Python reads NaN, 1e999 and depths that it would not write again.
-        json.dumps({"steps": [{"arguments": arguments}]}, allow_nan=False)
-    except (ValueError, RecursionError):
-        return call.arguments
-    return arguments if isinstance(arguments, dict) else call.arguments
 
 
 def _values(call: ToolCall) -> str:

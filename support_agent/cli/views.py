@@ -5,6 +5,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from support_agent.cli.output import rfc3339
 from support_agent.domain.approvals import Decision
+from support_agent.domain.audit import AuditHead
 from support_agent.domain.money import format_money
 from support_agent.domain.people import Approver
 from support_agent.domain.refunds import Attempt, Quote, RefundRequest
@@ -124,6 +125,11 @@ def approver_object(approver: Approver) -> Object:
         "disabled": approver.disabled,
         "has_token": approver.token_hash is not None,
     }
+
+
+def head_text(head: AuditHead) -> str:
+    """A head of the history as `audit verify --head` takes it."""
+    return f"{head.seq}:{head.mac}"
 
 
 def money(request: RefundRequest) -> str:

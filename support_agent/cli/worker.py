@@ -1,24 +1,17 @@
 """`worker`: answers conversations and does what has to happen by itself, until it is stopped."""
 
-import asyncio
-import contextlib
-import signal
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from support_agent.cli.output import flush, say
 from support_agent.cli.runtime import ready, run
+from support_agent.cli.signals import told_by_signals
 from support_agent.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from support_agent.container import Container
-    from support_agent.services.chores import Chore
-    from support_agent.services.workers import Stop
     from support_agent.settings import Settings
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def worker(
@@ -41,12 +34,13 @@ def worker(
         _check_gateway(settings)
 
     async def work(container: "Container") -> None:
+        from support_agent.building.chores import beside_turns  # noqa: PLC0415 - not for --help
         from support_agent.services.workers import Stop  # noqa: PLC0415 - not for --help
 
         stop = Stop()
-        chores = _chores(container, without_payouts=without_payouts)
+        chores = beside_turns(container.chores(), container.database(), pays=not without_payouts)
         worker = container.worker(chores=chores)  # says at once what is missing, a model's key too
-        with _told_by_signals(stop):
+        with told_by_signals(stop):
             say(f"working ({settings.queue.kind} queue); stop with Ctrl-C")
             flush()
             await worker.run(stop)
@@ -67,28 +61,3 @@ def _check_gateway(settings: "Settings") -> None:
             "another one that has it",
             setting=gateway_credentials(settings),
         )
-
-
-def _chores(container: "Container", *, without_payouts: bool) -> "Sequence[Chore]":
-    """The worker answers by itself what `tick` has a chore for."""
-    from support_agent.building.chores import anchor  # noqa: PLC0415 - not for --help
-    from support_agent.services.chores import ANSWERED  # noqa: PLC0415 - not for --help
-
-    kept = [
-        chore
-        for chore in container.chores()
-        if chore.name != ANSWERED and not (without_payouts and chore.needs_gateway)
-    ]
-    return [*kept, anchor(container.database())]
-
-
-@contextlib.contextmanager
-def _told_by_signals(stop: "Stop") -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop.ask)
-    try:
-        yield
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)

@@ -22,7 +22,11 @@ from support_agent.building.models import (
     price_sheet,
     small_model,
 )
+from support_agent.building.orders import http_orders, mapped_orders, own_orders
 from support_agent.building.payments import (
+    class_or_none,
+    http_or_none,
+    no_events,
     stripe_events,
     stripe_or_none,
 )
@@ -84,7 +88,11 @@ class Foundation(containers.DeclarativeContainer):
     )
 
     orders: providers.Provider[OrderRepository] = providers.Selector(
-        settings.provided.orders.kind, sql=Once(SqlOrders, database)
+        settings.provided.orders.kind,
+        sql=Once(SqlOrders, database),
+        mapped=Once(closed_later, to_close, providers.Object(mapped_orders), settings),
+        http=Once(closed_later, to_close, providers.Object(http_orders), settings),
+        **{"class": Once(own_orders, settings, to_close)},
     )
     gateway: providers.Provider[PaymentGateway] = providers.Selector(
         settings.provided.payments.kind,
@@ -96,11 +104,15 @@ class Foundation(containers.DeclarativeContainer):
             books_only=settings.provided.payments.ledger_is_books_only,
         ),
         stripe=Once(closed_later, to_close, providers.Object(stripe_or_none), settings),
+        http=Once(closed_later, to_close, providers.Object(http_or_none), settings),
+        **{"class": Once(closed_later, to_close, providers.Object(class_or_none), settings)},
     )
     events: providers.Provider[EventVerifier] = providers.Selector(
         settings.provided.payments.kind,
         ledger=Once(LedgerEvents),
         stripe=Once(stripe_events, settings),
+        http=Once(no_events, settings),
+        **{"class": Once(no_events, settings)},
     )
     prices: providers.Provider[Prices] = Once(price_sheet, settings)
     model: providers.Provider[ChatModel] = Once(chat_model, settings, prices, to_close)

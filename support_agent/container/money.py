@@ -5,6 +5,7 @@ from dependency_injector import providers
 from support_agent.adapters.customer_tokens import CustomerTokens
 from support_agent.adapters.policy_files import policy_from_body
 from support_agent.building.api import customer_tokens_of
+from support_agent.building.orders import talk_orders
 from support_agent.container.foundation import Foundation, Once
 from support_agent.domain.people import Proof
 from support_agent.services.api_keys import ApiKeys
@@ -12,6 +13,8 @@ from support_agent.services.approvals import Approvals
 from support_agent.services.approvers import Approvers
 from support_agent.services.breaker import Breaker
 from support_agent.services.clearance import Clearance
+from support_agent.services.customer_refunds import CustomerRefunds
+from support_agent.services.decision_desk import DecisionDesk
 from support_agent.services.destinations import Destinations
 from support_agent.services.disputes import Disputes
 from support_agent.services.escalations import Escalations
@@ -57,6 +60,13 @@ class Money(Foundation):
     )
     lookup: providers.Provider[OrderLookup] = Once(
         OrderLookup, orders=Foundation.orders, database=Foundation.database, clock=Foundation.clock
+    )
+    # For tools that only tell; whatever quotes, files, decides or pays asks the shop anew.
+    talk_lookup: providers.Provider[OrderLookup] = Once(
+        OrderLookup,
+        orders=Once(talk_orders, Foundation.orders, Foundation.settings),
+        database=Foundation.database,
+        clock=Foundation.clock,
     )
     switchboard: providers.Provider[Switchboard] = Once(
         Switchboard, keys=Foundation.keys, clock=Foundation.clock
@@ -191,6 +201,20 @@ class Money(Foundation):
         ids=Foundation.ids,
         proof=Once(Proof, Foundation.settings.provided.approvals.proof),
     )
+    decision_desk: providers.Provider[DecisionDesk] = Once(
+        DecisionDesk,
+        database=Foundation.database,
+        approvals=approvals,
+        payer=payer,
+        by_worker=Foundation.settings.provided.payouts.by_worker,
+    )
+    customer_refunds: providers.Provider[CustomerRefunds] = Once(
+        CustomerRefunds,
+        database=Foundation.database,
+        life=life,
+        clock=Foundation.clock,
+        books_only=Foundation.gateway.provided.books_only,
+    )
     staff: providers.Provider[StaffDesk] = Once(
         StaffDesk,
         database=Foundation.database,
@@ -252,4 +276,5 @@ class Money(Foundation):
         policies=policies,
         clock=Foundation.clock,
         moves_real_money=Foundation.settings.provided.payments.moves_real_money,
+        orders_kind=Foundation.settings.provided.orders.kind,
     )

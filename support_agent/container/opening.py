@@ -10,11 +10,17 @@ from support_agent.adapters.keys import load_keys
 from support_agent.adapters.queue.inline import InlineQueue
 from support_agent.adapters.queue.procrastinate_schema import check_queue
 from support_agent.agent.replay import Replay
-from support_agent.building.checks import check_installation, check_policy
+from support_agent.building.checks import (
+    check_installation,
+    check_ledger,
+    check_orders,
+    check_policy,
+)
 from support_agent.building.payments import (
     no_gateway,
 )
 from support_agent.container.whole import Container
+from support_agent.logging import configure_if_nobody_did
 from support_agent.services.audit import check_keys
 from support_agent.settings import Settings, load_settings
 
@@ -45,6 +51,8 @@ async def open_container(
         **{name: providers.Object(value) for name, value in replaced.items()}
     )
     try:
+        told = container.settings().log
+        configure_if_nobody_did(format=told.format, level=told.level)
         await check(container, history=check_history)
         yield container
     finally:
@@ -92,8 +100,13 @@ async def open_replay(
 async def check(container: Container, *, history: bool = True) -> None:
     """Stop the start when something does not fit, before anything is served."""
     settings = container.settings()
-    if settings.payments.kind == "stripe":
+    if settings.payments.kind != "ledger":
         container.gateway()  # says at once which of its settings is missing
+    if settings.orders.kind != "sql":
+        check_ledger(settings)
+        await check_orders(container.orders())  # likewise, and what is wrong with its map or class
+    if settings.tools.names:
+        container.tools()  # those of others: one that may not start stops it
     database = container.database()
     await database.check_schema()
     if settings.queue.kind == "procrastinate":

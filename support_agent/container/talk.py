@@ -7,6 +7,8 @@ from dependency_injector import providers
 from support_agent.agent.answers import Answers
 from support_agent.agent.asides import Asides
 from support_agent.agent.beginning import Beginning
+from support_agent.agent.cancelling import Cancelling
+from support_agent.agent.carrying import Carrying
 from support_agent.agent.ending import Ending
 from support_agent.agent.intent import Intents
 from support_agent.agent.loop import AgentLoop
@@ -22,6 +24,7 @@ from support_agent.building.models import (
     dearest_price,
     intents_of,
 )
+from support_agent.building.tools import all_tools, tools_of_others
 from support_agent.container.desk import Desk
 from support_agent.container.foundation import Once
 from support_agent.ports.tool import Tool
@@ -42,18 +45,18 @@ MONEY_TOOLS = frozenset({RequestRefund.name})
 
 
 class Talk(Desk):
-    """The agent and what it may call. A new tool is one file and one line of `tools`."""
+    """The agent and what it may call. A new tool is one file and one line of `own_tools`."""
 
     # A new tool is one file and one line here.
-    tools: providers.Provider[list[Tool[Any]]] = providers.List(
+    own_tools: providers.Provider[list[Tool[Any]]] = providers.List(
         Once(
             LookupOrder,
-            lookup=Desk.lookup,
+            lookup=Desk.talk_lookup,
             quotes=Desk.quotes,
             database=Desk.database,
             zone=Desk.terms.provided.zone,
         ),
-        Once(ListOrders, lookup=Desk.lookup, zone=Desk.terms.provided.zone),
+        Once(ListOrders, lookup=Desk.talk_lookup, zone=Desk.terms.provided.zone),
         Once(RefundPolicy, policies=Desk.policies, database=Desk.database),
         Once(QuoteRefund, lookup=Desk.lookup, quotes=Desk.quotes, zone=Desk.terms.provided.zone),
         Once(
@@ -66,6 +69,12 @@ class Talk(Desk):
         Once(RefundStatus, database=Desk.database, clock=Desk.clock),
         Once(CancelRefund, life=Desk.life, database=Desk.database, clock=Desk.clock),
         Once(HandOff, clock=Desk.clock, ids=Desk.ids),
+    )
+    other_tools: providers.Provider[list[Tool[Any]]] = Once(
+        tools_of_others, Desk.settings, Desk.to_close
+    )
+    tools: providers.Provider[list[Tool[Any]]] = providers.Callable(
+        all_tools, own_tools, other_tools
     )
     tool_runner: providers.Provider[ToolRunner] = Once(
         ToolRunner,
@@ -171,8 +180,8 @@ class Talk(Desk):
         desk=Desk.desk,
         inbox=inbox,
         beginning=beginning,
-        ending=ending,
-        loop=loop,
+        cancelling=Once(Cancelling, ending=ending, clock=Desk.clock),
+        carrying=Once(Carrying, database=Desk.database, loop=loop, ending=ending),
         patience=Once(
             Patience,
             turn_s=Desk.settings.provided.queue.wait_seconds,

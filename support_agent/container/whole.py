@@ -6,7 +6,7 @@ from support_agent.adapters.queue.procrastinate_worker import ProcrastinateWorke
 from support_agent.agent.worker import InlineWorker
 from support_agent.building.chores import all_chores, answering, waking
 from support_agent.building.payments import (
-    has_gateway,
+    is_reached,
 )
 from support_agent.container.foundation import Once
 from support_agent.container.talk import Talk
@@ -35,10 +35,12 @@ class Container(Talk):
         life=Talk.life,
         escalations=Talk.escalations,
         payouts=Talk.payouts,
-        pays=Once(has_gateway, Talk.settings),
+        pays=Once(is_reached, Talk.gateway),
         unusual_use=Talk.unusual_use,
         sweep=sweep,
         delivery=Talk.delivery,
+        webhook_fan_out=Talk.webhook_fan_out,
+        webhook_sending=Talk.webhook_sending,
         retention=Talk.retention,
     )
     worker: providers.Provider[Worker] = providers.Selector(

@@ -77,6 +77,7 @@ class Acting:
     """The customer a key speaks for in one request, and how sure that is.
 
     VERIFIED by a token that the shop's backend signed, or by a channel that proves its customers.
+    `until` is when that token ends; None when there is none.
     """
 
     customer_id: str
@@ -84,6 +85,7 @@ class Acting:
     channel: str
     account: str
     assurance: Assurance
+    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class Caller:
 
 
 def key_facts(key: ApiKey) -> Mapping[str, str]:
-    """What the audit says of a key: all that gives it power."""
+    """What the audit says of a key: all that gives it power, or tells how long it is to have it."""
     return {
         "name": key.name,
         "secret_hash": key.secret_hash,
@@ -104,6 +106,8 @@ def key_facts(key: ApiKey) -> Mapping[str, str]:
         "channel": key.channel or "",
         "account": key.account or "",
         "assurance": str(int(key.assurance)),
+        "created_at": _instant(key.created_at),
+        "created_by": key.created_by,
         "expires_at": _instant(key.expires_at),
         "revoked_at": _instant(key.revoked_at),
     }
@@ -111,3 +115,26 @@ def key_facts(key: ApiKey) -> Mapping[str, str]:
 
 def _instant(moment: datetime | None) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds") if moment else ""
+
+
+def key_of(key_id: str, facts: Mapping[str, str]) -> ApiKey:
+    """The key as it was signed; a scope that this program does not know gives nothing."""
+    known = frozenset(Scope)
+    return ApiKey(
+        id=key_id,
+        name=facts["name"],
+        secret_hash=facts["secret_hash"],
+        scopes=frozenset(Scope(one) for one in facts["scopes"].split(",") if one in known),
+        approver=facts["approver"] or None,
+        channel=facts["channel"] or None,
+        account=facts["account"] or None,
+        assurance=Assurance(int(facts["assurance"])),
+        created_at=datetime.fromisoformat(facts["created_at"]),
+        created_by=facts["created_by"],
+        expires_at=_moment(facts["expires_at"]),
+        revoked_at=_moment(facts["revoked_at"]),
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -1,5 +1,6 @@
 """Decisions on refund requests: who may make them, and how they are bound to what they decided."""
 
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -129,16 +130,21 @@ def check_may_decide(
     staff = {approver.person_id, *(account.name for account in accounts)}
     requester = request.requester
     of_the_shop = requester.kind is not PrincipalKind.CUSTOMER
+    wrote = {*operators, *([request.operator] if request.operator else ())}
     own = (
         request.customer_id in customers
         or requester.id in (staff if of_the_shop else customers)
         or requester.person_id == approver.person_id
-        or request.operator in staff
-        or not staff.isdisjoint(operators)
+        or not {_spelled(name) for name in staff}.isdisjoint(map(_spelled, wrote))
         or request.retried_by in staff
     )
     if own:
         raise SelfApproval(approver.name)
+
+
+def _spelled(name: str) -> str:
+    """An operator is named by another system, maybe as `Lan`; it only takes authority away."""
+    return unicodedata.normalize("NFKC", name).strip().casefold()
 
 
 def check_reach(

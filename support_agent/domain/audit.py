@@ -8,6 +8,7 @@ from types import MappingProxyType
 from support_agent.domain.people import Principal
 from support_agent.domain.signing import KeyRing
 
+RUN_RESUMED = "run.resumed"
 GENESIS = "genesis"
 UNPROVED = ""  # the root of an event before which the stored index did not hold
 

@@ -93,3 +93,4 @@ class Released:
 
     handed_off: bool
     has_unread: bool
+    is_listened: bool = False  # whether an endpoint for webhooks is there, to be told of runs

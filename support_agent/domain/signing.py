@@ -26,6 +26,23 @@ class KeyRing:
         key_id, secret = self.keys[0]
         return key_id, _mac(secret, key_id, tuple(fields))
 
+    @property
+    def newest_id(self) -> str:
+        """Of the key that signs."""
+        return self.keys[0][0]
+
+    def derive(self, key_id: str, fields: Sequence[str]) -> bytes | None:
+        """A secret of 32 bytes that this key makes of the fields, the same each time.
+
+        It tells nothing of the key, nor of what the key signs. None: the key is not here.
+        """
+        for known, secret in self.keys:
+            if known == key_id:
+                # What is signed begins with a length, and so is never what is derived.
+                message = b"derive:" + canonical((key_id, *fields))
+                return hmac.digest(secret, message, hashlib.sha256)
+        return None
+
     def knows(self, key_id: str) -> bool:
         return any(known == key_id for known, _ in self.keys)
 

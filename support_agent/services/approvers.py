@@ -50,10 +50,16 @@ class Approvers:
                 raise CustomerNotFound(customer_id)
 
         def write(tx: Transaction) -> Approver:
+            tx.audit.hold()  # or of a key of this name made at once neither would see the other
             if tx.people.get(approver.name) is not None:
                 raise Conflict(
                     f"approver {approver.name!r} exists; change it with `approvers limit`, "
                     "`approvers disable` or `approvers enable`"
+                )
+            if any(key.revoked_at is None for key in tx.api_keys.of_name(approver.name)):
+                raise Conflict(
+                    f"an API key has the name {approver.name!r}, and what is done with it would "
+                    "look like this approver's doing; revoke it first, or choose another name"
                 )
             return self._put(tx, approver, by)
 
@@ -95,6 +101,7 @@ class Approvers:
         self, name: str, changed: Callable[[Approver], Approver], by: Principal
     ) -> Approver:
         def write(tx: Transaction) -> Approver:
+            tx.audit.hold()  # or of two changes at once the second would undo the first
             known = tx.people.get(name)
             if known is None:
                 raise ApproverNotFound(name)

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from support_agent.domain.access import key_facts
 from support_agent.domain.approvals import Decision, is_signed
 from support_agent.domain.audit import START, UNPROVED, AuditEvent, AuditHead, AuditRow, holds
 from support_agent.domain.errors import ConfigurationError
 from support_agent.domain.refunds import fingerprint
 from support_agent.domain.signing import KeyRing
 from support_agent.ports.storage import SwitchName, Transaction, Unreadable
+from support_agent.services.api_keys import KEY_CHANGED, KEY_CREATED, every_key
 from support_agent.services.audit_index import IndexCheck
 from support_agent.services.authority import (
     APPROVER_CHANGED,
@@ -58,6 +60,7 @@ def verify(tx: Transaction, keys: KeyRing, *, anchor: AuditHead | None = None) -
     _compare_decisions(tx, keys, history, fingerprints, problems)
     _compare_authority(tx, history, problems)
     _compare_destinations(tx, history, problems)
+    _compare_api_keys(tx, history, problems)
     problems += index.problems(tx)
     return AuditReport(
         head=tx.audit.head(),
@@ -107,6 +110,17 @@ def _check_indexed(newest: AuditRow) -> None:
         )
 
 
+# Events whose newest one says what a row has to be, and where it is noted.
+_NEWEST = {
+    APPROVER_CHANGED: "approvers",
+    PERSON_ACCOUNTS: "people",
+    SWITCH_CHANGED: "switches",
+    DESTINATION_ADDED: "destinations",
+    KEY_CREATED: "api_keys",
+    KEY_CHANGED: "api_keys",
+}
+
+
 @dataclass(slots=True)
 class _History:
     """What the chain says of the present: the newest facts about everything it speaks of."""
@@ -122,24 +136,19 @@ class _History:
     switches: dict[str, Facts] = field(default_factory=dict)
     destinations: dict[str, Facts] = field(default_factory=dict)
     erased: set[str] = field(default_factory=set)  # of the destinations
+    api_keys: dict[str, Facts] = field(default_factory=dict)
 
     def note(self, event: AuditEvent) -> None:
         data = event.data
         if event.action.startswith("refund."):
             self._end_round(event.subject, data)
             self.requests[event.subject] = data
-        elif event.action == APPROVER_CHANGED:
-            self.approvers[event.subject] = data
-        elif event.action == PERSON_ACCOUNTS:
-            self.people[event.subject] = data
+        elif event.action in _NEWEST:
+            getattr(self, _NEWEST[event.action])[event.subject] = data
         elif event.action == TOKEN_SET:
             self.tokens[event.subject] = data.get("token_hash", "")
         elif event.action == POLICY_ACTIVATED:
             self.policy = data
-        elif event.action == SWITCH_CHANGED:
-            self.switches[event.subject] = data
-        elif event.action == DESTINATION_ADDED:
-            self.destinations[event.subject] = data
         elif event.action == DESTINATION_ERASED:
             self.erased.add(event.subject)
         if "decision" in data:
@@ -276,3 +285,17 @@ def _compare_destinations(tx: Transaction, history: _History, problems: list[str
             for account in tx.destinations.of_customer(customer_id)
             if account.id not in history.destinations
         ]
+
+
+def _compare_api_keys(tx: Transaction, history: _History, problems: list[str]) -> None:
+    """Each key, those that ended too: one that was revoked must not come back to life."""
+    there = set()
+    for key in every_key(tx):
+        there.add(key.id)
+        facts = history.api_keys.get(key.id)
+        if facts is None:
+            problems.append(f"API key {key.id!r} has no history")
+        elif facts != key_facts(key):
+            problems.append(f"API key {key.id!r} is not what its history says")
+    gone = history.api_keys.keys() - there
+    problems += [f"API key {missing!r} of the history is gone" for missing in sorted(gone)]

@@ -11,7 +11,7 @@ from support_agent.domain.orders import Order
 from support_agent.domain.policy import Assessment, OrderBooks, Policy
 from support_agent.domain.refunds import RefundRequest, RequestStatus
 from support_agent.domain.runs import CallTools
-from support_agent.ports.storage import PayoutDestination, RequestFilter, Transaction
+from support_agent.ports.storage import Page, PayoutDestination, RequestFilter, Transaction
 from support_agent.services.deciding import deciders_of, pending_members
 from support_agent.services.destinations import text_of
 from support_agent.services.standing import is_of
@@ -89,6 +89,14 @@ def brief_of(
         conversation=_conversation(tx, request),
         proposals=tuple(_proposals(tx, request)),
     )
+
+
+def queue_page(
+    tx: Transaction, where: RequestFilter, *, limit: int, cursor: str | None
+) -> tuple[Page[RefundRequest], frozenset[str]]:
+    """A page of the queue, and the ids of those in it that wait for their customer's answer."""
+    page = tx.requests.list(where, limit=limit, cursor=cursor)
+    return page, held_among(tx, page.data)
 
 
 def held_among(tx: Transaction, requests: Sequence[RefundRequest]) -> frozenset[str]:

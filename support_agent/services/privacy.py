@@ -19,21 +19,32 @@ PRIVACY_ERASED = "privacy.erased"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """Everything that is kept of a customer here, as of a moment; `rows` by what they are."""
+    """Everything that is kept of a customer here, as of a moment; `rows` by what they are.
+
+    Attributes:
+        claimed: ids of conversations that are not told: their writer only claimed to be this
+            customer, and may have written about themselves.
+    """
 
     customer_id: str
     at: datetime
     installation_id: str
     head: AuditHead
     rows: Mapping[str, Rows]
+    claimed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erased:
-    """How many rows lost something, by what they are; nothing when there was nothing left."""
+    """How many rows lost something, by what they are; nothing when there was nothing left.
+
+    `claimed` is how many of the conversations were of somebody who only claimed to be the customer:
+    they are erased with the others, since they may be the customer's after all.
+    """
 
     customer_id: str
     counts: Mapping[str, int]
+    claimed: int = 0
 
 
 class Privacy:
@@ -67,6 +78,7 @@ class Privacy:
                 installation_id=tx.installation.id(),
                 head=tx.audit.head(),
                 rows=rows,
+                claimed=tx.privacy.claimed(customer_id),
             )
 
         return await self._database.transact(tell)
@@ -82,11 +94,11 @@ class Privacy:
             StillInFile: erased, but another process kept the database's file from being cleaned.
         """
         await self._check_known(customer_id)
-        counts = await self._database.transact(lambda tx: self._erase(tx, customer_id, by))
+        erased = await self._database.transact(lambda tx: self._erase(tx, customer_id, by))
         await self._scrubber.scrub()
-        return Erased(customer_id=customer_id, counts=counts)
+        return erased
 
-    def _erase(self, tx: Transaction, customer_id: str, by: Principal) -> Mapping[str, int]:
+    def _erase(self, tx: Transaction, customer_id: str, by: Principal) -> Erased:
         in_use = tx.privacy.hold(customer_id)
         if in_use:
             raise StillInUse(
@@ -97,7 +109,9 @@ class Privacy:
             )
         at = self._clock.now()
         accounts = tx.privacy.destinations_to_erase(customer_id)
+        claimed = set(tx.privacy.claimed(customer_id))
         counts = tx.privacy.erase(customer_id, at=at)
+        claimed -= set(tx.privacy.claimed(customer_id))
         if counts:
             erased = AuditEvent(
                 action=PRIVACY_ERASED,
@@ -108,7 +122,7 @@ class Privacy:
             )
             tx.audit.append(erased)
             forget_accounts(tx, erased, accounts)
-        return counts
+        return Erased(customer_id=customer_id, counts=counts, claimed=len(claimed))
 
     async def _check_known(self, customer_id: str) -> None:
         """Somebody the shop has erased already may still be known here."""

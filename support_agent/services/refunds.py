@@ -29,7 +29,7 @@ from support_agent.domain.refunds import (
 from support_agent.ports.clock import Clock
 from support_agent.ports.storage import Database, Posting, Shortage, Transaction
 from support_agent.services.notices import Notices
-from support_agent.services.request_facts import state_facts
+from support_agent.services.request_facts import move_facts, state_facts
 from support_agent.services.stored_requests import (
     group_of,
     moved_meanwhile,
@@ -57,7 +57,7 @@ class RefundLife:
         """The move out of nothing: store a filed request whose reserve is already held."""
         self._check_move(request.id, None, request.status, request.requester)
         tx.requests.add(request)
-        self._record(tx, request, "refund.filed", request.requester, data)
+        self._record(tx, None, request, "refund.filed", request.requester, data)
 
     def transition(
         self,
@@ -143,9 +143,9 @@ class RefundLife:
                 raise moved_meanwhile(tx, request.id)
         for request in requests if releases else ():
             tx.books.give_back_caps(posting_of(request, self._clock.now()))
-        for moved in after:
+        for request, moved in zip(requests, after, strict=True):
             facts = data.get(moved.id, NOTHING)
-            self._record(tx, moved, f"refund.{to.lower()}", actor, facts)
+            self._record(tx, request, moved, f"refund.{to.lower()}", actor, facts)
         if notify:
             self._notices.tell(tx, requests, after)
         return tuple(after)
@@ -289,6 +289,7 @@ class RefundLife:
     def _record(
         self,
         tx: Transaction,
+        before: RefundRequest | None,
         request: RefundRequest,
         action: str,
         actor: Principal,
@@ -299,8 +300,8 @@ class RefundLife:
         tx.audit.append(
             AuditEvent(action=action, actor=actor, subject=request.id, at=now, data=facts)
         )
-        body = {"request_id": request.id, "status": request.status, "order_id": request.order_id}
-        tx.outbox.add(action, key=f"{request.id}:{request.version}", body=body, at=now)
+        key, body = f"{request.id}:{request.version}", move_facts(before, request, data)
+        tx.outbox.add(action, key=key, body=body, at=now)
 
 
 def _decided_with(one: RefundRequest, other: RefundRequest) -> bool:

@@ -52,6 +52,27 @@ def _facts_before(request: RefundRequest) -> dict[str, str]:
     }
 
 
+def move_facts(
+    before: RefundRequest | None, moved: RefundRequest, data: Mapping[str, str]
+) -> dict[str, str]:
+    """What the outbox says of a move, as it was then: ids and codes, for who reads it later."""
+    told = {
+        "request_id": moved.id,
+        "order_id": moved.order_id,
+        "status": moved.status,
+        "version": str(moved.version),
+        "amount_minor": str(moved.amount_minor),
+        "currency": moved.currency,
+        "required_level": str(moved.required_level),
+        "escalations": str(moved.escalations),
+    }
+    if before is not None:
+        told["was"] = before.status
+        if moved.asked_at not in {None, before.asked_at}:
+            told["asked"] = "customer"
+    return told | {name: data[name] for name in ("reason",) if name in data}
+
+
 def decision_facts(decision: Decision) -> dict[str, str]:
     """What the audit says of a decision, so that one that is deleted later is missed."""
     return {"decision": decision.id, "decision_mac": decision.mac}

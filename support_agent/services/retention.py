@@ -12,6 +12,7 @@ from support_agent.ports.storage import Database, Transaction
 from support_agent.services.chores import Counts
 
 PAGE = 100  # rows of one transaction; a conversation is a row, and what belongs to it goes with it
+SMALL_ROWS = 2_000  # of one transaction, where many come and nothing hangs on one
 MOST_PAGES = 10  # of one class in one run; the next run goes on
 
 
@@ -22,7 +23,7 @@ class KeptFor:
     Attributes:
         conversations: what was said and done in them, since the last message, and what is
             remembered of the customer after the last of them.
-        deliveries: events to the outside, since they were delivered.
+        deliveries: events to the outside, since they were delivered or given up.
         provider_events: which events of the gateway came in.
         usage: what models were used for by day.
     """
@@ -59,6 +60,9 @@ class Retention:
             gone["DELIVERIES"] = await self._pages(
                 lambda tx: tx.privacy.let_go_delivered(delivered, limit=PAGE)
             )
+            gone["WEBHOOKS"] = await self._pages(
+                lambda tx: tx.webhooks.let_go(delivered, limit=PAGE)
+            )
         if kept.provider_events is not None:
             received = now - kept.provider_events
             gone["PROVIDER_EVENTS"] = await self._pages(
@@ -67,14 +71,17 @@ class Retention:
         if kept.usage is not None:
             day = self._day(now - kept.usage)
             gone["USAGE"] = await self._pages(lambda tx: tx.privacy.let_go_usage(day, limit=PAGE))
+        gone["IDEMPOTENT_REPLIES"] = await self._pages(
+            lambda tx: tx.idempotency.let_go(limit=SMALL_ROWS), of=SMALL_ROWS
+        )
         return +gone
 
-    async def _pages(self, page: Callable[[Transaction], int]) -> int:
+    async def _pages(self, page: Callable[[Transaction], int], *, of: int | None = None) -> int:
         done = 0
         for _ in range(MOST_PAGES):
             count = await self._database.transact(page)
             done += count
-            if count < PAGE:
+            if count < (PAGE if of is None else of):
                 break
         return done
 

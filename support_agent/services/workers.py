@@ -60,6 +60,12 @@ async def done(chore: Chore) -> None:
     """Do the chore once; what goes wrong is in the log."""
     try:
         counts = await chore.run()
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody called us off: some foreign code's own. It would end the chore for good, unheard.
+        log.exception("chore.failed", chore=chore.name)
     except Exception as error:  # noqa: BLE001 - it is tried again, the others run on
         tell(error, "chore.failed", chore=chore.name)
     else:

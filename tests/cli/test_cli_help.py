@@ -5,7 +5,11 @@ from typer.main import get_command
 
 from support_agent.cli.app import app
 
-WITHOUT_OBJECT = {"approvals review", "worker"}  # somebody sits there, or nobody waits for an end
+WITHOUT_OBJECT = {
+    "approvals review",
+    "serve",
+    "worker",
+}  # somebody sits there, or nobody waits for an end
 
 
 def commands() -> dict[str, object]:
@@ -25,11 +29,13 @@ def test_these_are_the_commands():
         "ask",
         "chat",
         "doctor",
+        "serve",
         "tick",
         "worker",
         *(f"approvals {word}" for word in ("list", "show", "approve", "reject", "reduce", "ask")),
         *(f"approvals {word}" for word in ("review", "report")),
         *(f"approvers {word}" for word in ("list", "add", "limit", "disable", "enable", "token")),
+        *(f"keys {word}" for word in ("create", "list", "rotate", "revoke")),
         *(f"refunds {word}" for word in ("list", "show", "cancel", "reconcile", "check")),
         *(f"refunds {word}" for word in ("request", "retry", "resolve")),
         *(f"destinations {word}" for word in ("add", "list", "show")),
@@ -43,7 +49,8 @@ def test_these_are_the_commands():
         *(f"privacy {word}" for word in ("export", "erase")),
         *(f"usage {word}" for word in ("show", "top")),
         *(f"policies {word}" for word in ("list", "show", "check", "activate")),
-        "audit verify",
+        *(f"audit {word}" for word in ("verify", "export")),
+        "orders check",
         *(f"db {word}" for word in ("upgrade", "seed", "check", "backup")),
     }
 
@@ -60,7 +67,7 @@ def test_without_a_word_there_is_help(cli):
     assert "Commands:" in cli().stdout
 
 
-@pytest.mark.parametrize("words", [("aks",), ("approvals",), ("approvals", "aprove"), ("serve",)])
+@pytest.mark.parametrize("words", [("aks",), ("approvals",), ("approvals", "aprove"), ("server",)])
 def test_a_word_it_does_not_know_is_a_usage_error(cli, words):
     assert "--help" in cli(*words, code=2).stderr
     assert cli.error(*words, code=2)["code"] == "USAGE"

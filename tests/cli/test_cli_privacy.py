@@ -19,7 +19,7 @@ def test_an_export_is_one_object_of_the_documented_shape(cli, told):
 
     assert made.keys() == {
         *("format", "customer_id", "exported_at", "installation_id", "audit_head"),
-        *("not_here", "data"),
+        *("not_here", "claimed_conversations", "data"),
     }
     assert (made["format"], made["customer_id"]) == (1, "C001")
     assert [row["text"] for row in made["data"]["messages"]] == [SAID, "Vâng."]
@@ -87,3 +87,15 @@ def test_an_erased_conversation_is_shown_as_one(cli, told):
     assert "its texts were erased" in cli("conversations", "show", told).stdout
     assert "erased" in cli("conversations", "list").stdout
     assert cli.json("conversations", "show", told)["erased"] is True
+
+
+def test_who_only_claimed_to_be_the_customer_is_named_and_erased(cli, told):
+    cli.tamper("UPDATE conversations SET assurance = 1")
+
+    made = cli.json("privacy", "export", "C001")
+    assert made["claimed_conversations"]["ids"] == [told]
+    assert SAID not in str(made)
+
+    said = cli("privacy", "erase", "C001", "--yes").stdout
+    assert "of them 1 conversations whose writer only claimed to be this customer" in said
+    assert cli.json("privacy", "export", "C001")["claimed_conversations"]["ids"] == []

@@ -42,7 +42,13 @@ MODELS = {
     "json": RetryingModel,
     "scripted": ScriptFileModel,
 }
-MADE_ANEW = {"tools", "system_prompt", "customer_channels", "worker"}  # each time one asks
+MADE_ANEW = {
+    "own_tools",
+    "tools",
+    "system_prompt",
+    "customer_channels",
+    "worker",
+}  # each time one asks
 COMPOSITION = "support_agent.container."
 CLOCKS = {"system": SystemClock, "fixed": FixedClock}
 PORTS: dict[str, tuple[type, ...]] = {
@@ -179,7 +185,7 @@ async def test_each_thing_is_built_once_however_many_threads_ask(shop_url, scrip
         assert len({id(built[name]) for built in seen}) == 1, name
     assert len({tuple(map(id, built["tools"])) for built in seen}) == 1
     kinds = sorted(type(one).__name__ for one in closed)
-    assert kinds == ["LedgerGateway", "ScriptFileModel", "SqlDatabase"]
+    assert kinds == ["HttpWebhookSender", "LedgerGateway", "ScriptFileModel", "SqlDatabase"]
 
 
 @pytest.fixture

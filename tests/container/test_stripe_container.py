@@ -130,7 +130,7 @@ async def test_a_live_key_refuses_what_is_for_demonstration_on_any_database(
 
 async def test_a_live_key_is_not_given_the_sample_shop(demo_url):
     async with open_container(settings_for(demo_url, **FIT_FOR_LIVE)) as container:
-        with pytest.raises(ConfigurationError, match="key is live"):
+        with pytest.raises(ConfigurationError, match="moves real money"):
             await container.seeding().run(sample())
 
         assert await container.orders().get("A100") is None

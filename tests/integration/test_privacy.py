@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support_agent.adapters.db.database import SqlDatabase
-from support_agent.adapters.db.personal import OF_CONVERSATIONS, OF_CUSTOMER, OF_THE_SHOP
+from support_agent.adapters.db.personal import COPIES, OF_CONVERSATIONS, OF_CUSTOMER, OF_THE_SHOP
 from support_agent.adapters.db.tables import metadata
 from support_agent.adapters.db.types import PERSONAL
 from support_agent.cli.output import to_json
@@ -95,7 +95,8 @@ def personal_columns() -> dict[str, set[str]]:
 
 
 def test_every_personal_column_is_reached_from_a_customer_and_erased():
-    reached = {reach.table.name: reach for reach in (*OF_CUSTOMER, *OF_CONVERSATIONS)}
+    every = (*OF_CUSTOMER, *OF_CONVERSATIONS, *COPIES)
+    reached = {reach.table.name: reach for reach in every}
 
     for table, columns in personal_columns().items():
         if table in OF_THE_SHOP:
@@ -417,15 +418,16 @@ class TestExport:
     def test_every_section_is_documented(self):
         page = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text(encoding="utf-8")
 
-        for reach in (*OF_CONVERSATIONS, *OF_CUSTOMER):
+        for reach in (*OF_CONVERSATIONS, *OF_CUSTOMER, *COPIES):
             assert f"`{reach.table.name}`" in page, reach.table.name
 
     async def test_it_holds_every_text_there_is_of_the_customer(self, planted: Shop):
         export = await planted.container.privacy().export(WHO, by=BY)
 
         told = json.loads(to_json(export.rows))
+        copies = {reach.table.name for reach in COPIES}
         for table, columns in personal_columns().items():
-            if table in OF_THE_SHOP:
+            if table in OF_THE_SHOP | copies:
                 continue
             for column in columns - {"salt", "known"}:
                 held = [row[column] for row in told[table] if row[column]]

@@ -140,12 +140,12 @@ class TestCompose:
 
     def test_a_stopping_worker_has_more_time_than_it_gives_its_turns(self):
         shutdown = float(env_of("app.env")["SUPPORT_AGENT_QUEUE__SHUTDOWN_SECONDS"] or 0)
-        for name in ("worker", "payer"):
+        for name in ("api", "worker", "payer"):
             assert seconds(OURS[name]["stop_grace_period"]) > shutdown
             assert OURS[name]["stop_signal"] == "SIGTERM"
 
     def test_workers_start_after_the_upgrade(self):
-        for name in ("worker", "payer"):
+        for name in ("api", "worker", "payer"):
             waits = OURS[name]["depends_on"]
             assert waits["migrate"] == {"condition": "service_completed_successfully"}
         assert OURS["migrate"]["command"] == ["db", "upgrade"]

@@ -13,6 +13,7 @@ from support_agent.domain.errors import ConfigurationError
 from support_agent.settings import Settings, known_names, load_settings
 
 PRIVATE = "sk-do-not-print-me"
+WHSEC = f"whsec_{'QUFB' * 11}"  # 33 bytes
 
 
 @pytest.fixture(autouse=True)
@@ -190,11 +191,27 @@ def test_the_profile_is_not_taken_from_a_file(folder):
     [
         ("SUPPORT_AGENT_MODEL__KIND", "gpt", "'json' or 'scripted'"),
         ("SUPPORT_AGENT_ORDERS__KIND", "csv", "'sql'"),
-        ("SUPPORT_AGENT_PAYMENTS__KIND", "paypal", "'ledger' or 'stripe'"),
+        ("SUPPORT_AGENT_PAYMENTS__KIND", "paypal", "'http' or 'class'"),
         ("SUPPORT_AGENT_PAYMENTS__STRIPE_ACCOUNT", "shop@example.com", "acct_"),
         ("SUPPORT_AGENT_PAYMENTS__STRIPE_URL", "http://127.0.0.1:8000/v1", "127.0.0.1:PORT"),
         ("SUPPORT_AGENT_PAYMENTS__STRIPE_URL", "http://127.0.0.1.example:80", "127.0.0.1:PORT"),
         ("SUPPORT_AGENT_PAYMENTS__STRIPE_URL", "https://example.com", "127.0.0.1:PORT"),
+        ("SUPPORT_AGENT_PAYMENTS__URL", "shop.example/refunds", "https://"),
+        ("SUPPORT_AGENT_PAYMENTS__URL", "http://shop.example/refunds", "https://"),
+        ("SUPPORT_AGENT_PAYMENTS__URL", "http://127.0.0.1.example/refunds", "https://"),
+        ("SUPPORT_AGENT_PAYMENTS__URL", "http://127.0.0.1@shop.example/", "https://"),
+        ("SUPPORT_AGENT_PAYMENTS__URL", "https://user:word@shop.example/", "https://"),
+        ("SUPPORT_AGENT_PAYMENTS__URL", "https://shop.example/#refunds", "https://"),
+        ("SUPPORT_AGENT_PAYMENTS__URL", "https://shop.example:99999/", "https://"),
+        ("SUPPORT_AGENT_PAYMENTS__URL", "https://", "https://"),
+        ("SUPPORT_AGENT_PAYMENTS__URL", "ftp://shop.example/refunds", "https://"),
+        ("SUPPORT_AGENT_PAYMENTS__SIGNING_SECRETS", "letmein", "whsec_"),
+        ("SUPPORT_AGENT_PAYMENTS__SIGNING_SECRETS", "whsec_", "24 to 64"),
+        ("SUPPORT_AGENT_PAYMENTS__SIGNING_SECRETS", "whsec_c2hvcnQ=", "24 to 64"),
+        ("SUPPORT_AGENT_PAYMENTS__SIGNING_SECRETS", f"whsec_{'!' * 40}", "24 to 64"),
+        ("SUPPORT_AGENT_PAYMENTS__SIGNING_SECRETS", f"whsec_{'QUFB' * 22}", "24 to 64"),
+        ("SUPPORT_AGENT_PAYMENTS__SIGNING_SECRETS", f"{WHSEC},whsec_x", "24 to 64"),
+        ("SUPPORT_AGENT_PAYMENTS__CLASS", "shop.pay.Gateway", "package.module:Class"),
         ("SUPPORT_AGENT_PAYMENTS__LOOKBACK_DAYS", "0", "greater than 0"),
         ("SUPPORT_AGENT_PAYMENTS__LOOKBACK_DAYS", "91", "less than or equal"),
         ("SUPPORT_AGENT_PAYMENTS__LEDGER_IS_BOOKS_ONLY", "maybe", "boolean"),
@@ -340,6 +357,38 @@ def test_several_webhook_secrets_stand_side_by_side(monkeypatch, given, secrets)
     monkeypatch.setenv("SUPPORT_AGENT_PAYMENTS__WEBHOOK_SECRETS", given)
 
     assert load_settings().payments.secrets == secrets
+
+
+def test_several_signing_secrets_stand_side_by_side(monkeypatch):
+    monkeypatch.setenv("SUPPORT_AGENT_PAYMENTS__SIGNING_SECRETS", f" {WHSEC} ,{WHSEC[:-1]}B")
+
+    assert load_settings().payments.signers == (WHSEC, f"{WHSEC[:-1]}B")
+    assert WHSEC not in repr(load_settings())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://shop.example/api/refunds?of=agent",
+        "https://[2001:db8::1]:8443/refunds",
+        "http://127.0.0.1:8000/refunds",
+        "http://localhost:8000/refunds",
+        "http://[::1]:8000/refunds",
+    ],
+)
+def test_refunds_are_sent_over_tls_or_to_this_machine(monkeypatch, url):
+    monkeypatch.setenv("SUPPORT_AGENT_PAYMENTS__URL", url)
+
+    assert load_settings().payments.url == url
+
+
+@pytest.mark.parametrize("kind", ["http", "class"])
+@pytest.mark.parametrize("livemode", [True, False])
+def test_elsewhere_a_setting_says_whether_real_money_moves(monkeypatch, kind, livemode):
+    monkeypatch.setenv("SUPPORT_AGENT_PAYMENTS__KIND", kind)
+    monkeypatch.setenv("SUPPORT_AGENT_PAYMENTS__LIVEMODE", str(livemode))
+
+    assert load_settings().payments.moves_real_money is livemode
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,12 @@ _BY_RIGHTS: Mapping[tuple[str, ...], tuple[str, ...]] = MappingProxyType(
             *("order_balances", "line_balances", "payment_balances", "cap_counters"),
             *("audit_entries", "audit_nodes", "audit_head"),
             *("approvers", "switches", "tasks"),
-            *("api_keys", "webhook_endpoints"),
+            "api_keys",
         ),
-        # Kept for a time only.
+        # Kept for a time only, or until somebody takes it out.
         ALL: (
             *("preferences", "outbox", "provider_events", "usage_counters", "compactions"),
-            *("idempotency_keys", "webhook_deliveries"),
+            *("idempotency_keys", "webhook_endpoints", "webhook_deliveries"),
         ),
     }
 )

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from support_agent.adapters.db.statements import table_of
+from support_agent.adapters.db.tables.access import IdempotencyRow
 from support_agent.adapters.db.tables.books import (
     CapCounter,
     LedgerEntry,
@@ -36,6 +37,7 @@ from support_agent.adapters.db.tables.talk import (
 )
 from support_agent.adapters.db.tables.trail import AuditEventRow, OutboxRow, TaskRow
 from support_agent.adapters.db.tables.usage import UsageCounter
+from support_agent.domain.conversation import Assurance
 from support_agent.domain.people import PrincipalKind
 from support_agent.domain.usage import Scope
 from support_agent.ports.storage import CapScope
@@ -65,6 +67,7 @@ PAYMENTS = table_of(PaymentBalance)
 LEDGER = table_of(LedgerEntry)
 CAPS = table_of(CapCounter)
 EVENTS = table_of(AuditEventRow)
+REPLIES = table_of(IdempotencyRow)
 
 # Tables that stand for the shop's own system. What is in them is the shop's to erase, there.
 OF_THE_SHOP = frozenset({"shop_customers", "shop_orders"})
@@ -93,6 +96,16 @@ def _runs_in(conversations: Ids) -> sa.Select[str]:
 def conversations_of(customer_id: str) -> sa.Select[str]:
     """Ids of all that were ever bound to the customer."""
     return sa.select(CONVERSATIONS.c.id).where(CONVERSATIONS.c.customer_id == customer_id)
+
+
+def proved_conversations_of(customer_id: str) -> sa.Select[str]:
+    """Ids of those that were opened by whoever proved to be the customer."""
+    return conversations_of(customer_id).where(CONVERSATIONS.c.assurance == int(Assurance.VERIFIED))
+
+
+def claimed_conversations_of(customer_id: str) -> sa.Select[str]:
+    """Ids of all others: their texts may be another person's."""
+    return conversations_of(customer_id).where(CONVERSATIONS.c.assurance < int(Assurance.VERIFIED))
 
 
 def _requests_of(customer_id: str) -> sa.Select[str]:
@@ -217,6 +230,15 @@ OF_CUSTOMER = (
     Reach(table=LEDGER, rows=lambda customer: LEDGER.c.request_id.in_(_requests_of(customer))),
     Reach(table=TASKS, rows=lambda customer: TASKS.c.id.in_(_tasks_of(customer))),
     Reach(table=EVENTS, rows=_events_of),
+)
+
+# Erased as well, and not told: they are copies of what is.
+COPIES = (
+    Reach(
+        table=REPLIES,
+        rows=lambda customer: REPLIES.c.customer_id == customer,
+        deleted=sa.true(),
+    ),
 )
 
 

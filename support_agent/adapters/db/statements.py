@@ -1,7 +1,7 @@
 """Small pieces of SQL that several stores need, the same on both databases."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -51,3 +51,17 @@ def storable(text: str) -> bool:
     What it cannot hold is in no row, so looking it up needs no query that would fail.
     """
     return _UNSTORABLE.search(text) is None
+
+
+MOST_IDS = 1_000  # in one statement; drivers take some tens of thousands
+
+
+def marks(
+    connection: sa.Connection, statement: sa.Select[Any], ids: Collection[str]
+) -> Mapping[str, tuple[object, ...]]:
+    """What a statement that takes `ids` says of each, by the id, which it has first."""
+    every, found = [*ids], dict[str, tuple[object, ...]]()
+    for first in range(0, len(every), MOST_IDS):
+        some = {"ids": every[first : first + MOST_IDS]}
+        found.update((row[0], tuple(row[1:])) for row in connection.execute(statement, some))
+    return found

@@ -12,6 +12,7 @@ from support_agent.adapters.db.stores.audit import SqlAudit
 from support_agent.adapters.db.stores.books import SqlBooks
 from support_agent.adapters.db.stores.compactions import SqlCompactions
 from support_agent.adapters.db.stores.decisions import SqlDecisions
+from support_agent.adapters.db.stores.idempotency import SqlIdempotency
 from support_agent.adapters.db.stores.memory import SqlPreferences
 from support_agent.adapters.db.stores.people import SqlInstallation, SqlPeople, SqlPolicies
 from support_agent.adapters.db.stores.privacy import SqlPrivacy
@@ -24,6 +25,7 @@ from support_agent.adapters.db.stores.switches import SqlDestinations, SqlInbox,
 from support_agent.adapters.db.stores.talk import SqlConversations
 from support_agent.adapters.db.stores.trail import SqlOutbox, SqlTasks
 from support_agent.adapters.db.stores.usage import SqlUsageCounters
+from support_agent.adapters.db.stores.webhooks import SqlWebhooks
 from support_agent.domain.signing import KeyRing
 
 
@@ -127,6 +129,14 @@ class SqlTransaction:
     @property
     def api_keys(self) -> SqlApiKeys:
         return SqlApiKeys(self._connection)
+
+    @property
+    def idempotency(self) -> SqlIdempotency:
+        return SqlIdempotency(self._connection)
+
+    @property
+    def webhooks(self) -> SqlWebhooks:
+        return SqlWebhooks(self._connection)
 
     def database_now(self) -> datetime:
         return self._now(self._connection)

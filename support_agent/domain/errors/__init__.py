@@ -6,6 +6,7 @@ Three tables map them and nothing else does: `cli/exits.py` (exit code), `agent/
 
 from support_agent.domain.errors.access import (
     CustomerTokenRefused,
+    IdentityNotVerified,
     KeyNotFound,
     KeyRefused,
     NotAuthenticated,
@@ -21,6 +22,7 @@ from support_agent.domain.errors.conflicts import (
     PaymentNotFrozen,
     RequestExpired,
     RunBusy,
+    RunEnded,
     SecondPersonNeeded,
     StaleDecision,
     StillInFile,
@@ -39,6 +41,8 @@ from support_agent.domain.errors.missing import (
     RequestNotFound,
     RunNotFound,
     TaskNotFound,
+    WebhookDeliveryNotFound,
+    WebhookEndpointNotFound,
 )
 from support_agent.domain.errors.models import (
     ContextTooLong,
@@ -105,6 +109,7 @@ __all__ = [
     "GatewayRefusesUs",
     "HistoryBroken",
     "IdempotencyMismatch",
+    "IdentityNotVerified",
     "IllegalTransition",
     "InsufficientAuthority",
     "InvalidArguments",
@@ -134,6 +139,7 @@ __all__ = [
     "RequestNotFound",
     "ReserveMissing",
     "RunBusy",
+    "RunEnded",
     "RunNotFound",
     "ScopeMissing",
     "SecondPersonNeeded",
@@ -146,4 +152,6 @@ __all__ = [
     "TaskNotFound",
     "ToolError",
     "UnknownTool",
+    "WebhookDeliveryNotFound",
+    "WebhookEndpointNotFound",
 ]

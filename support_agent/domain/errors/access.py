@@ -1,6 +1,7 @@
 """Who came by the API and was not let in."""
 
 from support_agent.domain.errors.missing import NotFound
+from support_agent.domain.errors.refused import NotAuthorised
 from support_agent.domain.errors.root import SupportAgentError
 
 
@@ -33,6 +34,18 @@ class ScopeMissing(SupportAgentError):
             f"the key may not do this; it needs {needed}: support-agent keys create --scope …"
         )
         self.scopes = scopes
+
+
+class IdentityNotVerified(NotAuthorised):
+    """Nobody proved which customer this is, and it is about their orders or money."""
+
+    code = "IDENTITY_NOT_VERIFIED"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "it is only said, not proved, which customer this is; send a customer token, or a key "
+            "of a channel that proves its customers"
+        )
 
 
 class KeyNotFound(NotFound):

@@ -176,6 +176,17 @@ class RunBusy(ConversationBusy):
         self.run_id = run_id
 
 
+class RunEnded(Conflict):
+    """There is nothing to call off any more."""
+
+    code = "RUN_ENDED"
+
+    def __init__(self, run_id: str, *, status: str) -> None:
+        super().__init__(f"run {run_id!r} has ended already, as {status}")
+        self.run_id = run_id
+        self.status = status
+
+
 class PaymentNotFrozen(Conflict):
     """There is nothing to lift: our books do not know the payment, or it is not frozen."""
 

@@ -75,3 +75,15 @@ class DestinationNotFound(NotFound):
 class PolicyNotFound(NotFound):
     code = "POLICY_NOT_FOUND"
     kind = "policy"
+
+
+class WebhookEndpointNotFound(NotFound):
+    code = "WEBHOOK_ENDPOINT_NOT_FOUND"
+    kind = "webhook endpoint"
+    kind_vi = "điểm nhận webhook"
+
+
+class WebhookDeliveryNotFound(NotFound):
+    code = "WEBHOOK_DELIVERY_NOT_FOUND"
+    kind = "webhook delivery"
+    kind_vi = "lượt gửi webhook"

@@ -15,6 +15,14 @@ from support_agent.ports.storage.books import (
 )
 from support_agent.ports.storage.compactions import Compaction, Compactions, MadeBy
 from support_agent.ports.storage.database import Database, Rehearsal, Transaction
+from support_agent.ports.storage.idempotency import (
+    IdempotencyStore,
+    InFlight,
+    Mine,
+    Reply,
+    Reused,
+    Slot,
+)
 from support_agent.ports.storage.memory import Preference, Preferences
 from support_agent.ports.storage.people import Installation, People, Policies, StoredPolicy
 from support_agent.ports.storage.privacy import InUse, Privacy
@@ -37,11 +45,20 @@ from support_agent.ports.storage.switches import (
     Switches,
     SwitchName,
 )
-from support_agent.ports.storage.talk import Conversations, Received, RunEnd, Runs, Sender
+from support_agent.ports.storage.talk import (
+    Conversations,
+    Mark,
+    Received,
+    RunEnd,
+    Runs,
+    Sender,
+)
 from support_agent.ports.storage.trail import Audit, Claimed, Outbox, Task, Tasks
 from support_agent.ports.storage.usage import UsageCounters, UsageFilter
+from support_agent.ports.storage.webhooks import Addressed, ToSend, Webhooks
 
 __all__ = [
+    "Addressed",
     "ApiKeyStore",
     "Attempts",
     "Audit",
@@ -59,11 +76,15 @@ __all__ = [
     "FactBooked",
     "FactKind",
     "GatewayFact",
+    "IdempotencyStore",
+    "InFlight",
     "InUse",
     "Inbox",
     "InboxEntry",
     "Installation",
     "MadeBy",
+    "Mark",
+    "Mine",
     "Mismatch",
     "Outbox",
     "Page",
@@ -77,13 +98,16 @@ __all__ = [
     "Quotes",
     "Received",
     "Rehearsal",
+    "Reply",
     "Reports",
     "RequestFilter",
     "Requests",
+    "Reused",
     "RunEnd",
     "Runs",
     "Sender",
     "Shortage",
+    "Slot",
     "StoredPolicy",
     "Switch",
     "SwitchName",
@@ -91,8 +115,10 @@ __all__ = [
     "Tally",
     "Task",
     "Tasks",
+    "ToSend",
     "Transaction",
     "Unreadable",
     "UsageCounters",
     "UsageFilter",
+    "Webhooks",
 ]

@@ -9,13 +9,11 @@ from support_agent.domain.access import ApiKey
 class ApiKeyStore(Protocol):
     """Rows of keys. A row alone gives no power: see `services/api_keys.py`."""
 
-    def add(self, key: ApiKey) -> None: ...
+    def put(self, key: ApiKey) -> None:
+        """Insert it, or make its row what it is now."""
+        ...
 
     def get(self, key_id: str) -> ApiKey | None: ...
-
-    def replace(self, key: ApiKey) -> None:
-        """Its scopes, name and secret stay; when it ends may change."""
-        ...
 
     def list(self, *, limit: int, after: str | None = None) -> tuple[ApiKey, ...]:
         """Oldest first by id, those that ended too; `after` is the last id of the page before."""

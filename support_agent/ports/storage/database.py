@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeVar
 from support_agent.ports.storage.access import ApiKeyStore
 from support_agent.ports.storage.books import Books
 from support_agent.ports.storage.compactions import Compactions
+from support_agent.ports.storage.idempotency import IdempotencyStore
 from support_agent.ports.storage.memory import Preferences
 from support_agent.ports.storage.people import Installation, People, Policies
 from support_agent.ports.storage.privacy import Privacy
@@ -16,6 +17,7 @@ from support_agent.ports.storage.switches import Destinations, Inbox, Switches
 from support_agent.ports.storage.talk import Conversations, Runs
 from support_agent.ports.storage.trail import Audit, Outbox, Tasks
 from support_agent.ports.storage.usage import UsageCounters
+from support_agent.ports.storage.webhooks import Webhooks
 
 T = TypeVar("T")
 
@@ -67,6 +69,10 @@ class Transaction(Protocol):
     def privacy(self) -> Privacy: ...
     @property
     def api_keys(self) -> ApiKeyStore: ...
+    @property
+    def webhooks(self) -> Webhooks: ...
+    @property
+    def idempotency(self) -> IdempotencyStore: ...
 
     def database_now(self) -> datetime:
         """The database's own clock, aware: what ages of payments are measured by."""

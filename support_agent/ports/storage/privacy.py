@@ -31,7 +31,15 @@ class Privacy(Protocol):
         ...
 
     def tell(self, customer_id: str) -> Mapping[str, Rows]:
-        """All rows of theirs, by what they are: personal ones and books; empty ones left out."""
+        """All rows of theirs, by what they are: personal ones and books; empty ones left out.
+
+        Without conversations of whoever only claimed to be them, which may hold another person's
+        words; and without the texts of such a writer in a conversation that is theirs.
+        """
+        ...
+
+    def claimed(self, customer_id: str) -> tuple[str, ...]:
+        """Ids of conversations whose writer only claimed to be them, and that are not erased."""
         ...
 
     def hold(self, customer_id: str) -> InUse:
@@ -59,7 +67,7 @@ class Privacy(Protocol):
         ...
 
     def let_go_delivered(self, before: datetime, *, limit: int) -> int:
-        """Delete events to the outside that were delivered before that."""
+        """Delete events to the outside that were delivered before that, and taken for webhooks."""
         ...
 
     def let_go_accepted(self, before: datetime, *, limit: int) -> int:

@@ -57,6 +57,7 @@ class RequestFilter:
     most_minor: int | None = None  # amounts up to here
     level: int | None = None  # needs exactly this level
     filed_before: datetime | None = None
+    due_before: datetime | None = None  # somebody should have decided by then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

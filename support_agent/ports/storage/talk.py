@@ -1,6 +1,6 @@
 """Conversations, messages, runs and steps as they are stored."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -29,6 +29,7 @@ from support_agent.domain.runs import (
 )
 
 Question = tuple[str, datetime]  # in which conversation, and when it was asked
+Mark = tuple[object, ...]  # is another one as soon as there is something new to tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +75,13 @@ class Conversations(Protocol):
         limit: int,
         before: str | None,
         handed_off: bool = False,
+        sender: Sender | None = None,
+        at_most: Assurance = Assurance.VERIFIED,
     ) -> tuple[Conversation, ...]:
         """Newest first by id; `before` is the last id of the page before.
 
-        `handed_off`: only those that a person has.
+        `handed_off`: only those that a person has. `sender`: only theirs that are not erased.
+        `at_most`: only those of which the channel was not surer than this.
         """
         ...
 
@@ -132,8 +136,17 @@ class Conversations(Protocol):
         """What is to be done in it; None when there is no such conversation."""
         ...
 
-    def messages(self, conversation_id: str, *, after_seq: int = 0) -> tuple[Message, ...]:
+    def messages(
+        self, conversation_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> tuple[Message, ...]:
         """In order of `seq`."""
+        ...
+
+    def progress(self, conversation_ids: Collection[str]) -> Mapping[str, Mark]:
+        """How far each of them is, in one look: its messages, its turns, and whether it is erased.
+
+        Ids that are unknown are left out.
+        """
         ...
 
     def answered(self, questions: Sequence[Question]) -> frozenset[Question]:
@@ -152,6 +165,13 @@ class Conversations(Protocol):
         """Take the conversation for one turn; None while another's lease runs.
 
         Leases are counted by the database's clock. `held` is the epoch of a lease of one's own.
+        """
+        ...
+
+    def seize(self, conversation_id: str) -> int | None:
+        """Take it from whoever has it, who stores nothing in it any more; the new epoch.
+
+        It is to be given back in the same transaction. None: there is no such conversation.
         """
         ...
 
@@ -226,6 +246,17 @@ class Runs(Protocol):
         status: RunStatus | None = None,
     ) -> tuple[Run, ...]:
         """Newest first by id; `before` is the last id of the page before."""
+        ...
+
+    def since(self, conversation_id: str, *, epoch: int, limit: int) -> tuple[Run, ...]:
+        """Those that began or went on in this epoch of the conversation or later, in that order."""
+        ...
+
+    def progress(self, run_ids: Collection[str]) -> Mapping[str, Mark]:
+        """How far each of them is, in one look: its steps, its answered calls and how it stands.
+
+        Ids that are unknown are left out.
+        """
         ...
 
     def add_step(

@@ -20,7 +20,7 @@ class Audit(Protocol):
         """The row the head speaks of; None while nothing has happened."""
         ...
 
-    def rows(self, *, after: int = 0) -> Iterator[AuditRow]:
+    def rows(self, *, after: int = 0, most: int | None = None) -> Iterator[AuditRow]:
         """By `seq`, streamed, of those after `after`. Read to the end, or the cursor stays open."""
         ...
 
@@ -88,8 +88,20 @@ class Outbox(Protocol):
     the database's clock.
     """
 
-    def add(self, topic: str, *, key: str, body: Mapping[str, str], at: datetime) -> None:
-        """`key` is unique: the same event twice is written once."""
+    def add(
+        self,
+        topic: str,
+        *,
+        key: str,
+        body: Mapping[str, str],
+        at: datetime,
+        deliver: bool = True,
+    ) -> None:
+        """`key` is unique: the same event twice is written once.
+
+        Without `deliver` it is for webhooks alone. One that is nothing to them (`webhooks.TOPICS`)
+        is never kept for them.
+        """
         ...
 
     def is_due(self, topics: Collection[str]) -> bool:

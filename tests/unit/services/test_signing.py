@@ -136,3 +136,31 @@ def test_approvals_are_counted_by_person_and_a_no_is_none():
     ]
 
     assert set(genuine_approvals(decisions, REQUEST, KEYS)) == {"P-LAN"}
+
+
+def test_a_derived_secret_is_the_same_again_and_of_these_fields_under_this_key_alone():
+    ring = KeyRing(keys=(("k1", b"1" * 32), ("k2", b"2" * 32)))
+    secret = ring.derive("k1", ("webhook", "whe_1", "1"))
+
+    assert secret == ring.derive("k1", ("webhook", "whe_1", "1"))
+    assert secret is not None
+    assert len(secret) == 32
+    others = [
+        ring.derive("k2", ("webhook", "whe_1", "1")),
+        ring.derive("k1", ("webhook", "whe_1", "2")),
+        ring.derive("k1", ("webhook", "whe_11", "")),
+        ring.derive("k1", ("webhookwhe_1", "1")),
+    ]
+    assert secret not in others
+    assert len(set(others)) == len(others)
+
+
+def test_what_is_derived_is_never_what_is_signed():
+    ring = KeyRing(keys=(("k1", b"1" * 32),))
+    fields = ("webhook", "whe_1", "1")
+
+    assert ring.sign(fields)[1] != (ring.derive("k1", fields) or b"").hex()
+
+
+def test_nothing_is_derived_from_a_key_that_is_gone():
+    assert KeyRing(keys=(("k2", b"2" * 32),)).derive("k1", ("a",)) is None

@@ -188,9 +188,9 @@ class SqlAudit:
         row = _NEWEST.first(self._connection, NO_PARAMETERS)
         return None if row is None else audit_row(row)
 
-    def rows(self, *, after: int = 0) -> Iterator[AuditRow]:
+    def rows(self, *, after: int = 0, most: int | None = None) -> Iterator[AuditRow]:
         found = self._connection.execute(
-            _EVENTS.where(EVENTS.c.seq > after).order_by(EVENTS.c.seq),
+            _EVENTS.where(EVENTS.c.seq > after).order_by(EVENTS.c.seq).limit(most),
             execution_options={"yield_per": _ROWS_AT_ONCE},
         )
         return (audit_row(row) for row in found)

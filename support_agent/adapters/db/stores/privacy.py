@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from support_agent.adapters.db.personal import (
     CONVERSATIONS,
+    COPIES,
     DESTINATIONS,
     MESSAGES,
     OF_CONVERSATIONS,
@@ -16,14 +17,18 @@ from support_agent.adapters.db.personal import (
     OUTBOX,
     PREFERENCES,
     QUOTES,
+    REPLIES,
     REQUESTS,
     RUNS,
     TASKS,
     USAGE,
+    claimed_conversations_of,
     conversations_of,
     erase,
+    proved_conversations_of,
 )
 from support_agent.adapters.db.statements import storable, table_of
+from support_agent.adapters.db.stores.doubtful import VERIFIED, Doubtful, withheld
 from support_agent.adapters.db.tables.switches import ProviderEventRow
 from support_agent.adapters.db.tables.talk import UNREAD
 from support_agent.domain.refunds import OPEN
@@ -60,13 +65,30 @@ class SqlPrivacy:
 
     def tell(self, customer_id: str) -> Mapping[str, Rows]:
         told: dict[str, list[Mapping[str, Any]]] = {}
-        theirs = conversations_of(customer_id)
+        theirs = proved_conversations_of(customer_id)
+        doubtful = self._doubtful(theirs)
         reached = [(reach, theirs) for reach in OF_CONVERSATIONS]
         for reach, whose in (*reached, *((reach, customer_id) for reach in OF_CUSTOMER)):
             found = sa.select(reach.table).where(reach.rows(whose)).order_by(*_key(reach.table))
             for row in self._connection.execute(found).mappings():
-                told.setdefault(reach.table.name, []).append(dict(row))
+                given = withheld(row, reach) if doubtful.holds(row, reach.table) else row
+                told.setdefault(reach.table.name, []).append(dict(given))
         return told
+
+    def claimed(self, customer_id: str) -> tuple[str, ...]:
+        return self._ids(claimed_conversations_of(customer_id).where(_NOT_ERASED))
+
+    def _doubtful(self, conversations: sa.Select[str]) -> Doubtful:
+        """What somebody had a part in whose channel was not sure of them."""
+        runs = sa.select(RUNS.c.id).where(
+            RUNS.c.conversation_id.in_(conversations), RUNS.c.assurance < VERIFIED
+        )
+        written = sa.select(MESSAGES.c.conversation_id).where(
+            MESSAGES.c.conversation_id.in_(conversations), MESSAGES.c.assurance < VERIFIED
+        )
+        return Doubtful(
+            runs=frozenset(self._ids(runs)), conversations=frozenset(self._ids(written))
+        )
 
     def hold(self, customer_id: str) -> InUse:
         """The conversation's row is what every turn takes first."""
@@ -89,12 +111,19 @@ class SqlPrivacy:
 
     def erase(self, customer_id: str, *, at: datetime) -> Mapping[str, int]:
         theirs = self._over(customer_id)
-        erased = {reach.table.name: 0 for reach in (*OF_CONVERSATIONS, *OF_CUSTOMER)}
-        for reach in OF_CUSTOMER:
+        of_customer = (*OF_CUSTOMER, *COPIES)
+        erased = {reach.table.name: 0 for reach in (*OF_CONVERSATIONS, *of_customer)}
+        for reach in of_customer:
             erased[reach.table.name] += erase(self._connection, reach, customer_id)
         for name, count in self._erase_conversations(theirs, at=at).items():
             erased[name] += count
+        self._empty_replies_to_staff()
         return {name: count for name, count in erased.items() if count}
+
+    def _empty_replies_to_staff(self) -> None:
+        """Kept for a day; nothing in them says for sure whom they speak of, so all of them go."""
+        said = sa.update(REPLIES).where(REPLIES.c.customer_id == "", REPLIES.c.body.is_not(None))
+        self._connection.execute(said.values(body=None))
 
     def _over(self, customer_id: str) -> tuple[str, ...]:
         """All but one that began since the others were held: what is written in it is new."""
@@ -135,7 +164,9 @@ class SqlPrivacy:
         ).rowcount
 
     def let_go_delivered(self, before: datetime, *, limit: int) -> int:
-        gone = sa.select(OUTBOX.c.seq).where(OUTBOX.c.delivered_at < before)
+        gone = sa.select(OUTBOX.c.seq).where(
+            OUTBOX.c.delivered_at < before, OUTBOX.c.fanned_at.is_not(None)
+        )
         oldest = gone.order_by(OUTBOX.c.delivered_at).limit(limit)
         return self._connection.execute(sa.delete(OUTBOX).where(OUTBOX.c.seq.in_(oldest))).rowcount
 

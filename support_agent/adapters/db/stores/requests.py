@@ -232,6 +232,8 @@ def _bounds(where: RequestFilter) -> Iterator[sa.ColumnElement[bool]]:
         yield REQUESTS.c.required_level == where.level
     if where.filed_before is not None:
         yield REQUESTS.c.created_at < where.filed_before
+    if where.due_before is not None:
+        yield sa.func.coalesce(REQUESTS.c.due_at, REQUESTS.c.expires_at) < where.due_before
 
 
 def _cursor(status: RequestStatus | None, row: Named) -> str:

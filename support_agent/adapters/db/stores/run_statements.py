@@ -102,6 +102,15 @@ ADD_CALLS = Prepared(
     sa.insert(tool_calls).inline(),
     columns=("id", "run_id", "step", "position", "provider_id", "name", "arguments"),
 )
+SINCE = Prepared(
+    sa.select(runs)
+    .where(
+        runs.c.conversation_id == sa.bindparam("conversation"),
+        runs.c.epoch >= sa.bindparam("epoch_"),
+    )
+    .order_by(runs.c.epoch, runs.c.id)
+    .limit(sa.bindparam("most", type_=sa.BigInteger))
+)
 _STORED = (
     sa.select(sa.func.count())
     .select_from(steps)
@@ -127,6 +136,15 @@ TAKE_OVER = Prepared(
         **{name: _larger(runs.c[name], _sum_of_steps(name)) for name in _COUNTED},
     )
     .returning(runs)
+)
+_ANSWERED = (
+    sa.select(sa.func.count())
+    .select_from(tool_calls)
+    .where(tool_calls.c.run_id == runs.c.id, tool_calls.c.ok.is_not(None))
+    .scalar_subquery()
+)
+PROGRESS = sa.select(runs.c.id, runs.c.status, runs.c.epoch, _STORED, _ANSWERED).where(
+    runs.c.id.in_(sa.bindparam("ids", expanding=True))
 )
 GIVE_UP = Prepared(
     sa.update(runs)

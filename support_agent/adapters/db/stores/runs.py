@@ -1,11 +1,12 @@
 """Runs, their steps and their tool calls in SQL."""
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import is_postgres
-from support_agent.adapters.db.statements import insert_new, storable
+from support_agent.adapters.db.statements import insert_new, marks, storable
 from support_agent.adapters.db.stores.run_rows import (
     call_values,
     decision_values,
@@ -24,7 +25,9 @@ from support_agent.adapters.db.stores.run_statements import (
     GIVE_UP,
     HOLD,
     MODEL_CALLS,
+    PROGRESS,
     REOPEN,
+    SINCE,
     STEPS,
     STEPS_OF_CONVERSATION,
     TAKE_OVER,
@@ -46,6 +49,7 @@ from support_agent.domain.runs import (
     Usage,
 )
 from support_agent.ports.storage import RunEnd
+from support_agent.ports.storage.talk import Mark
 
 
 class SqlRuns:
@@ -125,6 +129,13 @@ class SqlRuns:
         if status is not None:
             statement = statement.where(runs.c.status == written_out(status))
         return tuple(stored_run(row) for row in self._connection.execute(statement))
+
+    def since(self, conversation_id: str, *, epoch: int, limit: int) -> tuple[Run, ...]:
+        here = {"conversation": conversation_id, "epoch_": epoch, "most": limit}
+        return tuple(stored_run(row) for row in SINCE.all(self._connection, here))
+
+    def progress(self, run_ids: Collection[str]) -> Mapping[str, Mark]:
+        return marks(self._connection, PROGRESS, run_ids)
 
     def add_step(
         self,

@@ -1,13 +1,13 @@
 """Conversations and their messages in SQL."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 import sqlalchemy as sa
 
 from support_agent.adapters.db.dialect import is_postgres
-from support_agent.adapters.db.statements import storable
+from support_agent.adapters.db.statements import marks, storable, table_of
 from support_agent.adapters.db.stores.talk_statements import (
     ADD,
     APPEND,
@@ -22,16 +22,21 @@ from support_agent.adapters.db.stores.talk_statements import (
     MARK_READ,
     MESSAGE,
     MESSAGES,
+    MESSAGES_PAGE,
     NOBODY_HAS_IT,
+    PROGRESS,
     RECEIVE,
     RELEASE,
+    SEIZE,
     UNREAD_IN,
     WAITING,
     conversations,
     messages,
     runs,
 )
+from support_agent.adapters.db.tables.trail import AuditEventRow
 from support_agent.adapters.db.types import made_storable
+from support_agent.domain.audit import RUN_RESUMED
 from support_agent.domain.conversation import (
     Assurance,
     Author,
@@ -43,10 +48,13 @@ from support_agent.domain.conversation import (
     Waiting,
 )
 from support_agent.domain.errors import ConversationNotFound
+from support_agent.domain.people import PrincipalKind
 from support_agent.domain.preferences import Known, known_of, written
 from support_agent.domain.reasons import Language
 from support_agent.domain.runs import RunStatus
-from support_agent.ports.storage.talk import Question, Received, Sender
+from support_agent.ports.storage.talk import Mark, Question, Received, Sender
+
+events = table_of(AuditEventRow)
 
 
 class SqlConversations:
@@ -86,11 +94,25 @@ class SqlConversations:
         limit: int,
         before: str | None,
         handed_off: bool = False,
+        sender: Sender | None = None,
+        at_most: Assurance = Assurance.VERIFIED,
     ) -> tuple[Conversation, ...]:
         statement = sa.select(conversations).order_by(conversations.c.id.desc()).limit(limit)
+        if sender is not None:
+            statement = statement.where(
+                conversations.c.channel == sender.channel,
+                conversations.c.account == sender.account,
+                conversations.c.external_contact == sender.external_contact,
+                conversations.c.customer_id == sender.customer_id,
+                conversations.c.erased_at.is_(None),
+            )
+        if at_most is not Assurance.VERIFIED:
+            statement = statement.where(conversations.c.assurance <= int(at_most))
         if handed_off:
             statement = statement.where(conversations.c.handed_off_at.is_not(None))
         if customer_id is not None:
+            if not storable(customer_id):
+                return ()
             statement = statement.where(conversations.c.customer_id == customer_id)
         if before is not None:
             statement = statement.where(conversations.c.id < before)
@@ -193,10 +215,20 @@ class SqlConversations:
         return None if row is None else _message(row)
 
     def operators(self, conversation_id: str) -> frozenset[str]:
-        """Of messages that are older than their column the run says it."""
+        """Of messages that are older than their column the run says it.
+
+        Its row knows the last who went on with it; the history knows all of them.
+        """
+        here = runs.c.conversation_id == conversation_id
+        resumed = sa.and_(
+            events.c.subject.in_(sa.select(runs.c.id).where(here)),
+            events.c.action == RUN_RESUMED,
+            events.c.actor_kind == PrincipalKind.OPERATOR,
+        )
         found = sa.union(
             sa.select(messages.c.operator).where(messages.c.conversation_id == conversation_id),
-            sa.select(runs.c.operator).where(runs.c.conversation_id == conversation_id),
+            sa.select(runs.c.operator).where(here),
+            sa.select(events.c.actor_id).where(resumed),
         )
         return frozenset(filter(None, self._connection.execute(found).scalars()))
 
@@ -227,9 +259,18 @@ class SqlConversations:
             oldest_s=row.oldest_s,
         )
 
-    def messages(self, conversation_id: str, *, after_seq: int = 0) -> tuple[Message, ...]:
-        parameters = {"id_": conversation_id, "after_seq": after_seq}
-        return tuple(_message(row) for row in MESSAGES.all(self._connection, parameters))
+    def messages(
+        self, conversation_id: str, *, after_seq: int = 0, limit: int | None = None
+    ) -> tuple[Message, ...]:
+        here = {"id_": conversation_id, "after_seq": after_seq}
+        if limit is None:
+            rows = MESSAGES.all(self._connection, here)
+        else:
+            rows = MESSAGES_PAGE.all(self._connection, {**here, "most": limit})
+        return tuple(_message(row) for row in rows)
+
+    def progress(self, conversation_ids: Collection[str]) -> Mapping[str, Mark]:
+        return marks(self._connection, PROGRESS, conversation_ids)
 
     def answered(self, questions: Sequence[Question]) -> frozenset[Question]:
         answer = messages.alias("answer")
@@ -274,13 +315,22 @@ class SqlConversations:
             epoch=row.epoch, has_orphan=bool(row.has_orphan), has_unread=bool(row.has_unread)
         )
 
+    def seize(self, conversation_id: str) -> int | None:
+        self._hold(conversation_id)
+        epoch = SEIZE.value(self._connection, {"id_": conversation_id})
+        return None if epoch is None else int(epoch)
+
     def release(self, conversation_id: str, *, epoch: int) -> Released | None:
         self._hold(conversation_id)
         parameters = {"id_": conversation_id, "epoch_": epoch}
         row = RELEASE.first(self._connection, parameters)
         if row is None:
             return None
-        return Released(handed_off=row.handed_off_at is not None, has_unread=bool(row.has_unread))
+        return Released(
+            handed_off=row.handed_off_at is not None,
+            has_unread=bool(row.has_unread),
+            is_listened=bool(row.is_listened),
+        )
 
     def _hold(self, conversation_id: str) -> None:
         """PostgreSQL looks for what is unread as of when a statement began to wait for the row.

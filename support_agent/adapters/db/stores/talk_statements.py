@@ -10,9 +10,11 @@ from support_agent.adapters.db.prepared import Prepared
 from support_agent.adapters.db.statements import table_of
 from support_agent.adapters.db.tables.memory import PreferenceRow
 from support_agent.adapters.db.tables.talk import UNREAD, ConversationRow, MessageRow, RunRow
+from support_agent.adapters.db.tables.webhooks import LISTENING, WebhookEndpointRow
 from support_agent.domain.preferences import PreferenceKind
 
 conversations = table_of(ConversationRow)
+listeners = table_of(WebhookEndpointRow)
 messages = table_of(MessageRow)
 preferences = table_of(PreferenceRow)
 runs = table_of(RunRow)
@@ -42,6 +44,9 @@ _HAS_UNREAD = (
 _HAS_RUNNING = (
     sa.select(runs.c.id).where(runs.c.conversation_id == sa.bindparam("id_"), IS_RUNNING).exists()
 )
+_IS_LISTENED = (
+    sa.select(sa.literal_column("1")).select_from(listeners).where(sa.text(LISTENING)).exists()
+)
 HOLD = Prepared(sa.select(conversations.c.id).where(_ID).with_for_update())
 CLAIM = Prepared(
     sa.update(conversations)
@@ -56,11 +61,22 @@ CLAIM = Prepared(
         _HAS_UNREAD.label("has_unread"),
     )
 )
+# Whoever had it finds its epoch gone.
+SEIZE = Prepared(
+    sa.update(conversations)
+    .where(_ID)
+    .values(epoch=conversations.c.epoch + 1, lease_until=None)
+    .returning(conversations.c.epoch)
+)
 RELEASE = Prepared(
     sa.update(conversations)
     .where(_ID, conversations.c.epoch == sa.bindparam("epoch_"))
     .values(lease_until=None)
-    .returning(conversations.c.handed_off_at, _HAS_UNREAD.label("has_unread"))
+    .returning(
+        conversations.c.handed_off_at,
+        _HAS_UNREAD.label("has_unread"),
+        _IS_LISTENED.label("is_listened"),
+    )
 )
 _REMEMBERED = preferences.c.customer_id == sa.bindparam("of_customer", type_=sa.Text)
 _KNOWN = sa.literal_column("'0:'", sa.Text) + preferences.c.kind + "=" + preferences.c.value
@@ -153,6 +169,23 @@ MESSAGES = Prepared(
     )
     .order_by(messages.c.seq)
 )
+MESSAGES_PAGE = Prepared(
+    sa.select(messages)
+    .where(
+        messages.c.conversation_id == sa.bindparam("id_"),
+        messages.c.seq > sa.bindparam("after_seq"),
+    )
+    .order_by(messages.c.seq)
+    .limit(sa.bindparam("most", type_=sa.BigInteger))
+)
+# A turn begins with a new epoch and ends in the commit that gives the conversation back.
+PROGRESS = sa.select(
+    conversations.c.id,
+    conversations.c.next_seq,
+    conversations.c.epoch,
+    conversations.c.lease_until.is_(None),
+    conversations.c.erased_at.is_(None),
+).where(conversations.c.id.in_(sa.bindparam("ids", expanding=True)))
 HAND_OFF = (
     sa.update(conversations)
     .where(_ID, conversations.c.handed_off_at.is_(None))

@@ -10,6 +10,7 @@ from support_agent.adapters.db.dialect import database_seconds
 from support_agent.adapters.db.statements import insert_new, storable, table_of
 from support_agent.adapters.db.tables.trail import OutboxRow, TaskRow
 from support_agent.domain.errors import InvalidInput
+from support_agent.domain.webhooks import TOPICS
 from support_agent.ports.storage import Claimed, Task
 
 Row = sa.Row[*tuple[Any, ...]]
@@ -39,10 +40,26 @@ class SqlOutbox:
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
 
-    def add(self, topic: str, *, key: str, body: Mapping[str, str], at: datetime) -> None:
-        stream = body.get("conversation_id")
-        values = {"topic": topic, "key": key, "body": dict(body), "created_at": at}
-        insert_new(self._connection, outbox, {**values, "stream": stream}, on=["key"])
+    def add(
+        self,
+        topic: str,
+        *,
+        key: str,
+        body: Mapping[str, str],
+        at: datetime,
+        deliver: bool = True,
+    ) -> None:
+        """What is not to be delivered never stands before what is."""
+        values = {
+            "topic": topic,
+            "key": key,
+            "stream": body.get("conversation_id"),
+            "body": dict(body),
+            "created_at": at,
+            "delivered_at": None if deliver else at,
+            "fanned_at": None if topic in TOPICS else at,
+        }
+        insert_new(self._connection, outbox, values, on=["key"])
 
     def is_due(self, topics: Collection[str]) -> bool:
         wanted = sa.or_(outbox.c.topic.not_in(topics), _IS_DUE)
@@ -145,7 +162,7 @@ class SqlTasks:
             statement = statement.where(tasks.c.done_at.is_(None))
         if after is not None:
             found = sa.select(tasks.c.created_at, tasks.c.id).where(tasks.c.id == after)
-            last = self._connection.execute(found).one_or_none()
+            last = self._connection.execute(found).one_or_none() if storable(after) else None
             if last is None:
                 raise InvalidInput(
                     "cursor", "was not handed out by this list; start again without one"

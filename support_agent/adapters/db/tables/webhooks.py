@@ -18,6 +18,7 @@ from support_agent.adapters.db.types import (
 )
 
 PENDING = "state = 'pending'"
+LISTENING = "webhook_endpoints.state = 'enabled'"
 
 
 class WebhookEndpointRow(Table, table=True):
@@ -47,17 +48,24 @@ class WebhookEndpointRow(Table, table=True):
 
 
 class WebhookDeliveryRow(Table, table=True):
-    """One event for one endpoint; ids and codes only."""
+    """One event for one endpoint; ids and codes only.
+
+    `attempts` are tries that came to an end, `claims` those that were begun.
+    """
 
     __tablename__ = "webhook_deliveries"
     __table_args__ = (
         sa.UniqueConstraint("endpoint_id", "event_id"),
         sa.CheckConstraint("state IN ('pending', 'delivered', 'failed')", name="state"),
         sa.CheckConstraint("attempts >= 0", name="attempts"),
+        sa.CheckConstraint("claims >= 0", name="claims"),
         sa.Index("ix_webhook_deliveries_endpoint_id_id", "endpoint_id", "id"),
+        sa.Index("ix_webhook_deliveries_ended_at", "ended_at"),
         sa.Index(
             "ix_webhook_deliveries_pending",
+            "endpoint_id",
             "retry_at",
+            "id",
             sqlite_where=sa.text(PENDING),
             postgresql_where=sa.text(PENDING),
         ),
@@ -70,6 +78,7 @@ class WebhookDeliveryRow(Table, table=True):
     body: dict[str, Any] = Field(sa_column=json_column(info=TECHNICAL))
     state: str = Field(sa_column=text(info=TECHNICAL))
     attempts: int = Field(sa_column=counter())
+    claims: int = Field(sa_column=counter())
     retry_at: float = Field(sa_column=real_seconds())
     last_status: int | None = Field(sa_column=sa.Column(sa.Integer, nullable=True))
     last_error: str | None = Field(sa_column=text(info=TECHNICAL, nullable=True))

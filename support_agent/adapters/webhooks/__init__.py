@@ -1,0 +1,1 @@
+"""Sending events to the endpoints of other systems."""
