@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 NODE_STAMP := node_modules/.installed
 
-.PHONY: install node demo test check bench lock format clean
+.PHONY: install node demo test check bench openapi lock format clean
 .DEFAULT_GOAL := install
 
 install: $(STAMP) node
@@ -54,6 +54,10 @@ check: install
 bench: install
 	@$(BIN)/python benchmarks/turn.py
 	@$(BIN)/python benchmarks/queue.py --requests 100000
+
+# The description of the HTTP API, as it is committed; a test says when it is to be renewed.
+openapi: install
+	@$(BIN)/python -m support_agent.api.description docs/openapi.json
 
 format: install
 	$(BIN)/ruff check --fix .

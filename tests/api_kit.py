@@ -1,7 +1,7 @@
 """The API over the sample shop, asked as a client would, and the keys and tokens to ask it with."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -65,15 +65,27 @@ class Api:
 
 
 @asynccontextmanager
-async def opened_api(url: str, *, now: datetime = TODAY, **sections: Any) -> AsyncIterator[Api]:
-    """The API on a seeded database, with a scripted model and a clock that stands still."""
+async def opened_api(
+    url: str,
+    *,
+    now: datetime = TODAY,
+    parts: Mapping[str, Any] | None = None,
+    **sections: Any,
+) -> AsyncIterator[Api]:
+    """The API on a seeded database, with a scripted model and a clock that stands still.
+
+    `parts` are others in the container, e.g. a gateway.
+    """
     clock, model = FixedClock(now), RelayModel()
     sections["api"] = {
         "customer_token_secrets": f"{SECRET_ID}:{SECRET}",
+        # Tests are quicker than customers; those of the rates set their own.
+        "rate_per_minute": 100_000,
+        "customer_rate_per_minute": 100_000,
         **sections.get("api", {}),
     }
     async with open_api(
-        settings_for(url, **sections), overrides={"clock": clock, "model": model}
+        settings_for(url, **sections), overrides={"clock": clock, "model": model, **(parts or {})}
     ) as app:
         shop = Shop(container=app.state.container, clock=clock, model=model, url=url)
         transport = httpx2.ASGITransport(app=app)

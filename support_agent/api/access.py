@@ -13,28 +13,24 @@ from support_agent.domain.access import API_CHANNEL, Acting, ApiKey, Caller, Sco
 from support_agent.domain.conversation import Assurance
 from support_agent.domain.errors import CustomerTokenRefused, InvalidInput, ScopeMissing
 from support_agent.domain.errors import NotAuthenticated as Unknown
-from support_agent.services.api_keys import ApiKeys
 
 TOKEN = "Support-Agent-Customer-Token"  # noqa: S105 - a header's name
 CUSTOMER = "Support-Agent-Customer"
 CONTACT = "Support-Agent-Contact"
+LONGEST_KEY = 500  # of what stands after `Bearer`; ours are much shorter
 
 
-async def admitted(
-    headers: Headers,
-    scopes: tuple[Scope, ...],
-    *,
-    keys: ApiKeys,
-    tokens: CustomerTokens | None,
+def caller_of(
+    key: ApiKey, headers: Headers, scopes: tuple[Scope, ...], *, tokens: CustomerTokens | None
 ) -> Caller:
-    """Who this is, allowed to by one of the scopes.
+    """Who comes with this key, allowed to by one of the scopes.
 
     Raises:
-        NotAuthenticated: no key or a wrong one, or a customer token that is not good.
-        ScopeMissing: the key is good, but not for this.
+        ScopeMissing: the key is not good for this.
+        CustomerTokenRefused: the token that names the customer is not good.
         ProblemError: it has to say for which customer.
+        InvalidInput: a header that is there twice, or cannot be read.
     """
-    key = await keys.authenticate(_bearer(headers))
     usable = tuple(scope for scope in scopes if key.allows(scope))
     if not usable:
         raise ScopeMissing(scopes)
@@ -48,13 +44,31 @@ async def admitted(
     return Caller(key=key, acting=_acting(key, headers, tokens))
 
 
-def _bearer(headers: Headers) -> str:
-    kind, _, text = headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not text.strip():
+def bearer(headers: Headers) -> str:
+    """The text of the key a request bears.
+
+    Raises:
+        NotAuthenticated: there is none that could be one.
+    """
+    given = headers.getlist("authorization")
+    kind, _, text = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    if kind.lower() != "bearer" or not 1 <= len(text.strip()) <= LONGEST_KEY:
         raise Unknown(
-            "send a key: Authorization: Bearer sak_…; `support-agent keys create` makes it"
+            "send one key: Authorization: Bearer sak_…; `support-agent keys create` makes it"
         )
     return text.strip()
+
+
+def the_only(headers: Headers, name: str) -> str:
+    """A header's value.
+
+    Raises:
+        InvalidInput: it is there more than once, so that nobody knows which of them counts.
+    """
+    values = headers.getlist(name)
+    if len(values) != 1:
+        raise InvalidInput(name, "is there more than once; send it once")
+    return values[0]
 
 
 def _how(key: ApiKey) -> str:
@@ -66,13 +80,15 @@ def _how(key: ApiKey) -> str:
 
 
 def _acting(key: ApiKey, headers: Headers, tokens: CustomerTokens | None) -> Acting:
-    channel, account = key.channel or API_CHANNEL, key.account or key.name
+    channel, account, until = key.channel or API_CHANNEL, key.account or key.name, None
     if TOKEN in headers:
         if tokens is None:
             raise CustomerTokenRefused(
                 "customer tokens are not set up: SUPPORT_AGENT_API__CUSTOMER_TOKEN_SECRETS"
             )
-        customer_id, assurance = tokens.customer_of(headers[TOKEN]), Assurance.VERIFIED
+        bearer_of_it = tokens.bearer_of(the_only(headers, TOKEN))
+        customer_id, assurance = bearer_of_it.customer_id, Assurance.VERIFIED
+        until = bearer_of_it.until
         if CUSTOMER in headers and _decoded(headers, CUSTOMER) != customer_id:
             raise InvalidInput(CUSTOMER, "is not the customer of the token")
     elif key.channel is None or CUSTOMER not in headers:
@@ -86,21 +102,25 @@ def _acting(key: ApiKey, headers: Headers, tokens: CustomerTokens | None) -> Act
         channel=channel,
         account=account,
         assurance=assurance,
+        until=until,
     )
 
 
 def _decoded(headers: Headers, name: str) -> str:
     """Percent-encoded UTF-8, as headers hold nothing else safely."""
+    raw = the_only(headers, name)
     try:
-        text = unquote(headers[name], errors="strict")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(name, "is not percent-encoded UTF-8") from error
-    if not 1 <= len(text) <= LONGEST_ID or not text.isprintable():
+        text = unquote(raw, errors="strict")
+    except UnicodeDecodeError:
+        text = ""
+    if not raw.isascii() or not text:
+        raise InvalidInput(name, "is not percent-encoded UTF-8")
+    if len(text) > LONGEST_ID or not text.isprintable():
         raise InvalidInput(name, f"is not 1 to {LONGEST_ID} printable characters")
     return text
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     caller: Caller = request.state.caller
     return caller
 

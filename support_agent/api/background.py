@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import structlog
 
-from support_agent.services.workers import let_end, tell
+from support_agent.services.workers import Stop, Worker, let_end, tell
 
 log = structlog.get_logger(__name__)
 
@@ -16,7 +16,14 @@ class Background:
     def __init__(self, *, shutdown_s: float) -> None:
         self._shutdown_s = shutdown_s
         self._running: set[asyncio.Task[None]] = set()
-        self.closing = asyncio.Event()
+        self._workers: set[asyncio.Task[None]] = set()
+        self.stop = Stop()  # asked a second time, nobody is waited for
+        self.closing = self.stop.asked
+
+    @property
+    def running(self) -> int:
+        """How many tasks there are, without workers."""
+        return len(self._running)
 
     def start(self, work: Awaitable[None], *, name: str) -> asyncio.Task[None]:
         """Do it beside everything else; what goes wrong is in the log."""
@@ -25,9 +32,21 @@ class Background:
         task.add_done_callback(self._running.discard)
         return task
 
-    async def aclose(self) -> None:
-        self.closing.set()
-        await let_end(tuple(self._running), within_s=self._shutdown_s, at_once=asyncio.Event())
+    def work(self, worker: Worker) -> asyncio.Task[None]:
+        """Let it work until all is closed. It gives its own turns time to end, and is not cut."""
+        task = asyncio.create_task(self._quiet(worker.run(self.stop), "worker"))
+        self._workers.add(task)
+        return task
+
+    async def aclose(self, *, within_s: float | None = None) -> None:
+        """`within_s`: of the seconds that there are, those that are left."""
+        if not self.closing.is_set():
+            self.stop.ask()
+        left_s = self._shutdown_s if within_s is None else within_s
+        while self._running:  # a request that was still answered may have begun another one
+            await let_end(tuple(self._running), within_s=left_s, at_once=self.stop.at_once)
+            left_s = 0.0
+        await asyncio.gather(*self._workers)
 
     async def _quiet(self, work: Awaitable[None], name: str) -> None:
         try:

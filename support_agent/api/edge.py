@@ -8,10 +8,14 @@ from support_agent.api.problems import problem_response
 from support_agent.ports.clock import Ids
 
 HEADER = b"x-request-id"
+CACHING = b"cache-control"
 
 
 class Edge:
-    """Gives each request an id of ours and answers for whatever is raised within."""
+    """Gives each request an id of ours and answers for whatever is raised within.
+
+    Nothing is to be kept by caches on the way, unless a route says otherwise.
+    """
 
     def __init__(self, app: ASGIApp, *, ids: Ids) -> None:
         self._app = app
@@ -30,6 +34,8 @@ class Edge:
             if message["type"] == "http.response.start":
                 started = True
                 headers = [*message.get("headers", ()), (HEADER, request_id.encode())]
+                if all(name.lower() != CACHING for name, _ in headers):
+                    headers.append((CACHING, b"no-store"))  # most of it is about somebody
                 message = {**message, "headers": headers}
             await send(message)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -18,6 +18,8 @@ log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 INTERNAL = "INTERNAL"
+MOST_FIELDS = 50  # that an answer lists; a body can have thousands
+LONGEST_NAME = 100  # of a field, in a pointer
 CHALLENGE = 'Bearer realm="support-agent"'
 
 # The nearest class of an error's own line of ancestors counts.
@@ -30,13 +32,40 @@ STATUS: Mapping[type[BaseException], int] = MappingProxyType(
         errors.Refused: 422,
         errors.NotAuthorised: 403,
         errors.Conflict: 409,
+        errors.StaleDecision: 412,  # the version came as If-Match
         errors.EventRefused: 400,
         errors.ConversationBusy: 503,
+        errors.RunBusy: 409,  # it goes on, and ends by itself
         errors.DatabaseUnavailable: 503,
         errors.OrdersUnavailable: 503,
         errors.ChannelUnavailable: 503,
         errors.ModelError: 503,
         errors.PaymentError: 503,
+    }
+)
+# What an error carries that a client may act on, by the name under which the answer has it
+# (RFC 9457, section 3.2). Codes, versions, moments and who decided: nothing of a customer.
+MEMBERS: Mapping[type[BaseException], Mapping[str, str]] = MappingProxyType(
+    {
+        errors.AlreadyDecided: {"request_status": "status", "by": "by", "at": "at"},
+        errors.StaleDecision: {"expected_version": "expected", "version": "actual"},
+        errors.RequestExpired: {"at": "at"},
+        errors.IllegalTransition: {"request_status": "current", "wanted_status": "wanted"},
+        errors.TaskAlreadyDone: {"by": "by", "at": "at"},
+        errors.InsufficientAuthority: {"limit_minor": "limit", "others": "others"},
+        errors.Refused: {"reason": "reason"},
+        errors.ScopeMissing: {"scopes": "scopes"},
+        errors.ConversationBusy: {"conversation_id": "conversation_id", "left_s": "left_s"},
+        errors.RunBusy: {"run_id": "run_id", "left_s": "left_s"},
+    }
+)
+# Their own words name files, hosts and users, and who asks may be anybody; the log has them.
+UNTOLD: Mapping[type[BaseException], str] = MappingProxyType(
+    {
+        errors.DatabaseUnavailable: "the records cannot be reached now; try again later",
+        errors.OrdersUnavailable: "the shop's order system did not answer; try again later",
+        errors.ChannelUnavailable: "the channel did not answer; try again later",
+        errors.ModelError: "the model did not answer; try again later",
     }
 )
 _BY_STATUS: Mapping[int, str] = MappingProxyType(
@@ -61,7 +90,13 @@ class FieldProblem(BaseModel):
 
 
 class Problem(BaseModel):
-    """An error. `code` is stable; `title` and `detail` are for people."""
+    """An error. `code` is stable; `title` and `detail` are for people.
+
+    Some codes bring more members: `by` and `at` of ALREADY_DECIDED, `version` of STALE, `reason`
+    and `sentences` (vi, en) of a refusal.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     type: str = "about:blank"
     title: str
@@ -99,6 +134,26 @@ def status_of(error: BaseException) -> int:
     return 500
 
 
+def members_of(error: BaseException) -> dict[str, Any]:
+    """The members that this error adds, those that it knows."""
+    kind = next((one for one in type(error).__mro__ if one in MEMBERS), None)
+    if kind is None:
+        return {}
+    told = {name: getattr(error, data) for name, data in MEMBERS[kind].items()}
+    if isinstance(error, errors.Refused):
+        told["sentences"] = {"vi": error.sentence("vi"), "en": error.sentence("en")}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def words_of(error: errors.SupportAgentError) -> str:
+    """What a client is told of an error; what is not for clients goes into the log."""
+    for kind in type(error).__mro__:
+        if kind in UNTOLD:
+            log.warning("request.not_served", code=error.code, problem=str(error))
+            return UNTOLD[kind]
+    return str(error)
+
+
 def problem_response(request: Request, error: BaseException) -> JSONResponse:
     """The answer to a request that came to this error."""
     match error:
@@ -113,7 +168,12 @@ def problem_response(request: Request, error: BaseException) -> JSONResponse:
             return _response(request, 422, error.code, str(error), (field,))
         case errors.SupportAgentError() if status_of(error) != 500:
             return _response(
-                request, status_of(error), error.code, str(error), headers=_headers(error)
+                request,
+                status_of(error),
+                error.code,
+                words_of(error),
+                headers=_headers(error),
+                members=members_of(error),
             )
         case HTTPException():
             code = _BY_STATUS.get(error.status_code, HTTPStatus(error.status_code).name)
@@ -147,23 +207,38 @@ def _detail(error: HTTPException) -> str:
 
 
 def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-    fields = [_field(one) for one in error.errors()]
+    fields = [_field(one, error.body) for one in error.errors()[:MOST_FIELDS]]
     if any(field.code == "json_invalid" for field in fields):
         return _response(request, 400, "BODY_NOT_JSON", "the body is not JSON", fields)
     detail = "; ".join(f"{field.pointer}: {field.detail}" for field in fields[:3])
     return _response(request, 422, errors.InvalidInput.code, detail, fields)
 
 
-def _field(problem: Mapping[str, Any]) -> FieldProblem:
+def _field(problem: Mapping[str, Any], body: object) -> FieldProblem:
     """Without the value: it may be somebody's secret, or of any size."""
     where, *path = problem["loc"]
-    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    if where == "body":
+        path = _path_in(body, path)
+    named = (str(part)[:LONGEST_NAME] for part in path)
+    escaped = (part.replace("~", "~0").replace("/", "~1") for part in named)
     pointer = "/" + "/".join(escaped) if where == "body" and path else "".join(map(str, path))
     return FieldProblem(
         pointer=pointer if where == "body" else f"{where}:{pointer}",
         detail=str(problem["msg"]),
         code=str(problem["type"]),
     )
+
+
+def _path_in(body: Any, path: Sequence[str | int]) -> list[str | int]:  # noqa: ANN401 - any JSON
+    """The path without what pydantic puts in: which of several shapes it took the body for."""
+    kept: list[str | int] = []
+    for left, part in zip(range(len(path) - 1, -1, -1), path, strict=True):
+        is_there = isinstance(body, dict) and part in body
+        if isinstance(body, dict) and not is_there and left:
+            continue
+        kept.append(part)
+        body = body[part] if is_there else None
+    return kept
 
 
 def _response(
@@ -173,14 +248,18 @@ def _response(
     detail: str,
     fields: Sequence[FieldProblem] = (),
     headers: Mapping[str, str] | None = None,
+    members: Mapping[str, Any] | None = None,
 ) -> JSONResponse:
-    problem = Problem(
-        title=HTTPStatus(status).phrase,
-        status=status,
-        detail=detail,
-        code=code,
-        request_id=request.scope.get("state", {}).get("request_id", ""),
-        errors=list(fields),
+    problem = Problem.model_validate(
+        {
+            **(members or {}),
+            "title": HTTPStatus(status).phrase,
+            "status": status,
+            "detail": detail,
+            "code": code,
+            "request_id": request.scope.get("state", {}).get("request_id", ""),
+            "errors": list(fields),
+        }
     )
     return JSONResponse(
         problem.model_dump(mode="json"),

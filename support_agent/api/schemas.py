@@ -4,8 +4,10 @@ from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from support_agent.domain.money import EXPONENTS
+from support_agent.domain.reasons import Language
 from support_agent.ports.storage import Page
 
 T = TypeVar("T")
@@ -31,6 +33,11 @@ class Money(Shape):
     currency: str = Field(min_length=3, max_length=3, examples=["VND"])
 
 
+def money(amount_minor: int, currency: str) -> Money:
+    """An amount as it is given out."""
+    return Money(amount_minor=amount_minor, currency=currency)
+
+
 class Listed(Shape, Generic[T]):
     """One page of a list; `next_cursor` is opaque."""
 
@@ -46,8 +53,12 @@ def listed(page: Page[D], shape: "type[T]", data: list[T]) -> Listed[T]:
     )
 
 
+KNOWN: dict[str, JsonValue] = {"enum": [*sorted(EXPONENTS)]}  # the currencies
 Instant = datetime  # given in RFC 3339, UTC
 Limit = Annotated[int, Query(ge=1, le=100, description="The most rows of a page.")]
+Lang = Annotated[
+    Language | None, Query(description="Of sentences that code makes; the shop's without it.")
+]
 Cursor = Annotated[
     str | None, Query(max_length=500, description="`next_cursor` of the page before.")
 ]

@@ -62,3 +62,28 @@ async def test_tasks_are_listed(api):
     response = await api.client.get("/v1/tasks", headers=await api.staff(Scope.TASKS_READ))
 
     assert response.json() == {"data": [], "has_more": False, "next_cursor": None}
+
+
+async def test_no_cache_on_the_way_keeps_an_answer(shop_url):
+    async with opened_api(shop_url) as api:
+        request = await api.shop.filed("A100")
+        who = await api.decider()
+        answers = [
+            await api.client.get(path, headers=who)
+            for path in (f"/v1/approvals/{request.id}", "/v1/refunds", "/nothing")
+        ]
+
+    assert [one.status_code for one in answers] == [200, 403, 404]
+    assert {one.headers["cache-control"] for one in answers} == {"no-store"}
+
+
+async def test_a_body_full_of_wrong_fields_is_answered_shortly(shop_url):
+    many = {f"{number:x}": 1 for number in range(7_000)} | {"~/" * 2_000: 1}
+    async with opened_api(shop_url) as api:
+        who = await api.customer()
+        answer = await api.client.post("/v1/conversations", json=many, headers=who)
+        long = await api.client.post("/v1/conversations", json={"~/" * 9_000: 1}, headers=who)
+
+    assert (answer.status_code, long.status_code) == (422, 422)
+    assert len(answer.content) < 10_000
+    assert len(long.content) < 2_000
