@@ -4,7 +4,8 @@ import base64
 import binascii
 from urllib.parse import urlsplit
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+from support_agent.domain.addresses import is_loopback
+
 _PREFIX = "whsec_"
 
 
@@ -22,7 +23,7 @@ def is_endpoint(url: str) -> bool:
         return False
     if not parts.hostname or "@" in parts.netloc or port == 0 or "#" in url:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
 
 
 def is_signing_secret(secret: str) -> bool:

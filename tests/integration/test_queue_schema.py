@@ -9,6 +9,7 @@ import pytest
 from procrastinate.schema import SchemaManager
 
 from support_agent.adapters.db.migrations import upgrade
+from support_agent.adapters.db.schema import SCHEMA_REVISION
 from support_agent.adapters.queue.procrastinate_schema import known_steps, upgrade_queue
 from support_agent.domain.errors import ConfigurationError, DatabaseUnavailable
 from tests.queue_kit import PROCRASTINATE, open_with
@@ -125,4 +126,4 @@ async def test_who_does_not_use_the_queue_does_not_look_at_it(queue_url):
 
 
 def test_our_own_schema_goes_up_and_down_beside_the_queue(queue_url):
-    assert upgrade(queue_url, live=False).to_revision == "0004"
+    assert upgrade(queue_url, live=False).to_revision == SCHEMA_REVISION

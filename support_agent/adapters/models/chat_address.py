@@ -1,9 +1,9 @@
 """Where a model server is and with which key, checked before anything is sent."""
 
-import ipaddress
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
+from support_agent.domain.addresses import is_loopback
 from support_agent.domain.errors import ConfigurationError
 
 NAME_SETTING = "SUPPORT_AGENT_MODEL__NAME"
@@ -49,8 +49,8 @@ def chat_address(
     url = base_url or vendor.base_url
     parts = _parts(url, vendor)
     host = parts.hostname or ""
-    is_loopback = _is_loopback(host)
-    if parts.scheme == "http" and not is_loopback:
+    at_home = is_loopback(host)
+    if parts.scheme == "http" and not at_home:
         raise ConfigurationError(
             "plain http would send the key and what customers write in the clear; "
             f"use https, or a server on this machine, not {url!r}",
@@ -58,8 +58,8 @@ def chat_address(
         )
     return ChatAddress(
         base_url=url,
-        api_key=_key(api_key, vendor, needed=not is_loopback),
-        is_loopback=is_loopback,
+        api_key=_key(api_key, vendor, needed=not at_home),
+        is_loopback=at_home,
         is_openai=host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com")),
     )
 
@@ -76,15 +76,6 @@ def _parts(url: str, vendor: Vendor) -> SplitResult:
     if parts.username is not None or parts.query or parts.fragment:
         raise ConfigurationError("must not hold credentials, ? or #", setting=vendor.url_setting)
     return parts
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _key(api_key: str | None, vendor: Vendor, *, needed: bool) -> str:

@@ -1,10 +1,11 @@
 """Addresses with places for ids; an id goes into its own place and nowhere else."""
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, urlsplit
+
+from support_agent.domain.addresses import is_loopback
 
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _LONGEST_ID = 512  # characters; no shop has a longer one
@@ -45,7 +46,7 @@ class Address:
     def in_the_clear(self) -> bool:
         """Plain http to another machine."""
         parts = urlsplit(self.template)
-        return parts.scheme == "http" and not _is_loopback(parts.hostname or "")
+        return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
     def of(self, values: Mapping[str, str]) -> str | None:
         """The address of these ids, each encoded as one segment; None when one cannot be an id.
@@ -80,12 +81,3 @@ def _split(text: str) -> SplitResult:
     if parts.username is not None or parts.fragment:
         raise ValueError("must not hold credentials or #; a secret goes into ORDERS__AUTH")
     return parts
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
