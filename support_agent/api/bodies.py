@@ -10,13 +10,12 @@ from typing import Any, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
 
-from support_agent.api.problems import ProblemError
+from support_agent.api.problems import LONGEST_NAME, ProblemError, escaped
 from support_agent.domain.errors import InvalidInput
 
 JSON = "application/json"
 LARGEST = 2**63 - 1  # a larger whole number fits no column, and is exact in few clients
 DEEPEST = 64  # objects and lists within one another
-MOST_NAMED = 100  # characters of a name in a pointer
 _BOM = b"\xef\xbb\xbf"
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _CLOSE = {"Connection": "close"}  # the rest of the body is not read, so nothing can follow it
@@ -121,7 +120,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]  # adds on the way
-        raise _not_json(f"an object names {twice[:MOST_NAMED]!r} twice")
+        raise _not_json(f"an object names {twice[:LONGEST_NAME]!r} twice")
     return found
 
 
@@ -158,8 +157,7 @@ def _unstorable(value: object) -> Iterator[str]:
             for name, one in found.items():
                 if _UNSTORABLE.search(name):
                     yield pointer
-                escaped = name[:MOST_NAMED].replace("~", "~0").replace("/", "~1")
-                waiting.append((f"{pointer}/{escaped}", one, depth + 1))
+                waiting.append((f"{pointer}/{escaped(name)}", one, depth + 1))
 
 
 def _too_large(most: int) -> ProblemError:

@@ -25,7 +25,7 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = self._ids.new("req")
+        request_id = self._ids.new("htr")  # req_… are refund requests
         scope.setdefault("state", {})["request_id"] = request_id
         started = False
 

@@ -104,6 +104,7 @@ class GuardedRoute(APIRoute):
                 return await handle(request)
             key = key_of(request.headers)
             read = await guard.read(request)
+            request.state.read_body = await read.json()  # for problems to point into
             if key is None:
                 return await handle(read)
             return await guard.idempotency.once(

@@ -164,7 +164,8 @@ def problem_response(request: Request, error: BaseException) -> JSONResponse:
         case RequestValidationError():
             return _invalid(request, error)
         case errors.InvalidInput():
-            field = FieldProblem(pointer=error.field, detail=error.problem, code=error.code.lower())
+            pointer = _pointer(request, error.field)
+            field = FieldProblem(pointer=pointer, detail=error.problem, code=error.code.lower())
             return _response(request, 422, error.code, str(error), (field,))
         case errors.SupportAgentError() if status_of(error) != 500:
             return _response(
@@ -219,14 +220,39 @@ def _field(problem: Mapping[str, Any], body: object) -> FieldProblem:
     where, *path = problem["loc"]
     if where == "body":
         path = _path_in(body, path)
-    named = (str(part)[:LONGEST_NAME] for part in path)
-    escaped = (part.replace("~", "~0").replace("/", "~1") for part in named)
-    pointer = "/" + "/".join(escaped) if where == "body" and path else "".join(map(str, path))
+    parts = (escaped(str(part)) for part in path)
+    pointer = "/" + "/".join(parts) if where == "body" and path else "".join(map(str, path))
     return FieldProblem(
         pointer=pointer if where == "body" else f"{where}:{pointer}",
         detail=str(problem["msg"]),
         code=str(problem["type"]),
     )
+
+
+def _pointer(request: Request, field: str) -> str:
+    """Where the field that a rule names came from; its bare name where the request had it not."""
+    body = request.scope.get("state", {}).get("read_body")
+    if field.startswith("/"):
+        return field
+    for where, found in _objects_of(body):
+        if field in found:
+            return f"{where}/{escaped(field)}"
+    if field in request.query_params:
+        return f"query:{field}"
+    return f"header:{field}" if field in request.headers else field
+
+
+def _objects_of(body: Any) -> list[tuple[str, Any]]:  # noqa: ANN401 - any JSON
+    """The body, and the objects right in it, such as `amount`, each with its pointer."""
+    if not isinstance(body, dict):
+        return []
+    inner = [(f"/{escaped(name)}", it) for name, it in body.items() if isinstance(it, dict)]
+    return [("", body), *inner]
+
+
+def escaped(name: str) -> str:
+    """A name as JSON pointers have it (RFC 6901), of bounded length."""
+    return name[:LONGEST_NAME].replace("~", "~0").replace("/", "~1")
 
 
 def _path_in(body: Any, path: Sequence[str | int]) -> list[str | int]:  # noqa: ANN401 - any JSON

@@ -1,6 +1,10 @@
 """What must fit together before anything is served."""
 
 from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
 
 from support_agent.domain.errors import ConfigurationError, OrdersUnavailable
 from support_agent.domain.policy import Policy
@@ -68,6 +72,39 @@ def check_ledger(settings: Settings) -> None:
             "be recorded and somebody else pays them, or name a gateway",
             setting="SUPPORT_AGENT_PAYMENTS__KIND",
         )
+
+
+def check_own_tables(settings: Settings) -> None:
+    """Our tables do not go among those of the shop whose orders we only read.
+
+    A schema of the shop's server may be ours; the same role would be led to the same one.
+
+    Raises:
+        ConfigurationError: they would.
+    """
+    if settings.orders.kind != "mapped" or settings.orders.url is None:
+        return
+    try:
+        shop = _place(make_url(settings.orders.url))
+    except (ArgumentError, ValueError):
+        return  # told when it is opened
+    if shop in {_place(make_url(url)) for url in _our_addresses(settings)}:
+        raise ConfigurationError(
+            "is the shop's own database, that of ORDERS__URL, which is only ever read; name one "
+            "of its own for this program",
+            setting="SUPPORT_AGENT_DATABASE__URL",
+        )
+
+
+def _our_addresses(settings: Settings) -> tuple[str, ...]:
+    return settings.database.url, settings.of_owner.database.url
+
+
+def _place(url: URL) -> tuple[object, ...]:
+    if url.get_backend_name() == "sqlite":
+        return ("sqlite", Path(url.database or "").resolve())
+    role = (url.username, url.host or "", url.port or 5432, url.database)
+    return (*role, tuple(sorted(url.query.items())))
 
 
 async def check_orders(orders: OrderRepository) -> None:

@@ -47,8 +47,10 @@ def upgrade(
     from support_agent.adapters.db.migrations import (  # noqa: PLC0415
         upgrade as migrate,
     )
+    from support_agent.building.checks import check_own_tables  # noqa: PLC0415 - not for --help
 
     settings = ready()
+    check_own_tables(settings)
     live = live or settings.profile == "prod"
     _check_keys(settings, live=live)
     role = _check_roles(settings)

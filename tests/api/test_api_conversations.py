@@ -382,10 +382,10 @@ async def test_an_erased_conversation_is_gone_for_its_customer_and_staff_sees_th
     [
         ({}, "/text"),
         ({"text": ""}, "/text"),
-        ({"text": "   "}, "text"),
-        ({"text": "x" * 4_001}, "text"),
+        ({"text": "   "}, "/text"),
+        ({"text": "x" * 4_001}, "/text"),
         ({"text": 5}, "/text"),
-        ({"text": "Chào", "message_id": "a\nb"}, "message_id"),
+        ({"text": "Chào", "message_id": "a\nb"}, "/message_id"),
         ({"text": "Chào", "message_id": "m" * 201}, "/message_id"),
         ({"text": "Chào", "operator": "\x1b[2J"}, "/operator"),
         ({"text": "Chào", "now": "2020-01-01"}, "/now"),
@@ -396,7 +396,7 @@ async def test_a_message_that_is_none_changes_nothing(api, body, field):
     response = await api.client.post("/v1/conversations", json=body, headers=who)
 
     is_problem(response, 422, "INVALID_INPUT")
-    assert field.strip("/") in response.json()["errors"][0]["pointer"]
+    assert response.json()["errors"][0]["pointer"] == field
     assert (await api.client.get("/v1/conversations", headers=who)).json()["data"] == []
 
 

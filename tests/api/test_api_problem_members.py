@@ -12,7 +12,15 @@ from support_agent.domain import errors
 from support_agent.domain.reasons import Reason
 
 AT = datetime(2026, 10, 13, 2, tzinfo=UTC)
-REQUEST = Request({"type": "http", "method": "GET", "headers": [], "state": {"request_id": "r"}})
+REQUEST = Request(
+    {
+        "type": "http",
+        "method": "GET",
+        "headers": [],
+        "query_string": b"",
+        "state": {"request_id": "r"},
+    }
+)
 
 
 def told(error: Exception) -> dict:

@@ -87,3 +87,22 @@ async def test_a_body_full_of_wrong_fields_is_answered_shortly(shop_url):
     assert (answer.status_code, long.status_code) == (422, 422)
     assert len(answer.content) < 10_000
     assert len(long.content) < 2_000
+
+
+async def test_its_own_id_is_not_taken_for_a_refund_requests(api):
+    answer = await api.client.get("/v1/none")
+
+    assert answer.headers["x-request-id"] == answer.json()["request_id"]
+    assert not answer.json()["request_id"].startswith("req_")
+
+
+async def test_a_fault_of_ours_is_a_problem_without_its_words(api):
+    async def broken():
+        raise RuntimeError("the secret of somebody")
+
+    api.app.add_api_route("/v1/broken", broken)
+
+    response = await api.client.get("/v1/broken")
+
+    is_problem(response, 500, "INTERNAL")
+    assert "secret" not in response.text

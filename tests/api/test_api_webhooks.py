@@ -202,11 +202,11 @@ async def test_deliveries_are_turned_page_by_page(api):
         ({"url": "http://127.0.0.1/", "events": ["refund.everything"]}, "/events/0"),
         ({"url": "http://127.0.0.1/", "events": EVERY, "secret": "mine"}, "/secret"),
         ({"url": 5, "events": EVERY}, "/url"),
-        ({"url": "https://localhost/", "events": EVERY}, "url"),
-        ({"url": "https://169.254.169.254/latest", "events": EVERY}, "url"),
-        ({"url": "https://user:pw@127.0.0.1/", "events": EVERY}, "url"),
-        ({"url": "https://no-such-host.invalid/", "events": EVERY}, "url"),
-        ({"url": "ftp://127.0.0.1/", "events": EVERY}, "url"),
+        ({"url": "https://localhost/", "events": EVERY}, "/url"),
+        ({"url": "https://169.254.169.254/latest", "events": EVERY}, "/url"),
+        ({"url": "https://user:pw@127.0.0.1/", "events": EVERY}, "/url"),
+        ({"url": "https://no-such-host.invalid/", "events": EVERY}, "/url"),
+        ({"url": "ftp://127.0.0.1/", "events": EVERY}, "/url"),
     ],
 )
 async def test_a_wrong_endpoint_is_refused_with_the_field_that_is_wrong(api, body, pointer):

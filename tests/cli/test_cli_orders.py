@@ -235,6 +235,35 @@ def test_the_sample_shop_is_not_filled_into_a_shop_of_somebody_else(cli, foreign
     assert "SUPPORT_AGENT_ORDERS__KIND: is 'mapped'" in error["message"]
 
 
+def test_an_upgrade_leaves_the_shops_database_as_it_was(cli, foreign):
+    before = schema_of(foreign.url)
+    assert cli("db", "upgrade").exit_code == 0
+
+    assert schema_of(foreign.url) == before
+
+
+@pytest.mark.parametrize("spelling", ["foreign.db", "x/../foreign.db"])
+def test_an_upgrade_of_the_shops_own_database_is_refused(
+    cli, foreign, environment, tmp_path, spelling
+):
+    before = schema_of(foreign.url)
+    environment(DATABASE__URL=f"sqlite:///{tmp_path}/{spelling}")
+
+    error = cli.error("db", "upgrade", code=2)
+
+    assert "SUPPORT_AGENT_DATABASE__URL: is the shop's own database" in error["message"]
+    assert schema_of(foreign.url) == before
+
+
+def schema_of(url: str) -> list[tuple[str, str]]:
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master ORDER BY name")
+        found = [(name, sql) for name, sql in rows]
+    engine.dispose()
+    return found
+
+
 def test_doctor_names_where_orders_are(cli, foreign, environment):
     environment(PAYMENTS__LEDGER_IS_BOOKS_ONLY="true")
 

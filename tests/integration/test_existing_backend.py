@@ -203,10 +203,12 @@ class TestExample:
     def test_it_is_mounted_in_under_sixty_lines(self):
         assert len(MOUNTING.read_text(encoding="utf-8").splitlines()) < 60
 
-    def test_the_page_says_how_many(self):
+    def test_the_pages_say_how_many(self):
         lines = len(MOUNTING.read_text(encoding="utf-8").splitlines())
 
         assert f"one file of {lines} lines" in page()
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        assert f"mounts the agent in {lines} lines" in readme
 
     def test_only_the_mounting_file_knows_the_agent(self):
         knowing = {

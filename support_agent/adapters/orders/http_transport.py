@@ -4,9 +4,10 @@ import asyncio
 import json
 from collections.abc import Mapping
 from decimal import Decimal
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, NoReturn
 
+from support_agent.adapters.foreign_http import TooLong, open_client, read_at_most
+from support_agent.adapters.foreign_json import no_constant, once_each
 from support_agent.domain.errors import OrdersUnavailable
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1_048_576
 _MOST_CONNECTIONS = 10
-GREETING = 0.9  # the part of the time that connecting may take
 
 
 class ShopHttp:
@@ -27,8 +27,7 @@ class ShopHttp:
     def __init__(
         self, *, headers: Mapping[str, str], timeout_s: float, most_bytes: int = MOST_BYTES
     ) -> None:
-        # What is compressed may be any size once it is not.
-        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
+        self._headers = headers
         self._timeout_s = timeout_s
         self._most_bytes = most_bytes
         self._client: httpx2.AsyncClient | None = None
@@ -49,7 +48,9 @@ class ShopHttp:
                 if response.status_code == 404:
                     return None
                 _check(response)
-                return read_json(await self._body(response))
+                return read_json(await read_at_most(response, self._most_bytes))
+        except TooLong:
+            _no_answer(f"sent more than {self._most_bytes} bytes")
         except TimeoutError as error:
             seconds = f"{self._timeout_s:g}"
             raise OrdersUnavailable(
@@ -70,25 +71,12 @@ class ShopHttp:
         import httpx2
 
         if self._client is None:
-            self._client = httpx2.AsyncClient(
+            self._client = open_client(
                 headers=self._headers,
-                follow_redirects=False,
-                trust_env=False,
-                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # keeps none
-                # The deadline is that of the whole request. One that ended a TLS greeting would
-                # leave its socket open: the client closes it only when it gives up by itself.
-                timeout=httpx2.Timeout(None, connect=self._timeout_s * GREETING),
+                timeout_s=self._timeout_s,
                 limits=httpx2.Limits(max_connections=_MOST_CONNECTIONS),
             )
         return self._client
-
-    async def _body(self, response: "httpx2.Response") -> bytes:
-        body = bytearray()
-        async for chunk in response.aiter_raw():
-            body += chunk
-            if len(body) > self._most_bytes:
-                _no_answer(f"sent more than {self._most_bytes} bytes")
-        return bytes(body)
 
 
 def _check(response: "httpx2.Response") -> None:
@@ -122,25 +110,14 @@ def read_json(body: bytes) -> object:
         return json.loads(
             body.decode("utf-8"),
             parse_float=Decimal,
-            parse_constant=_no_number,
-            object_pairs_hook=_each_once,
+            parse_constant=no_constant,
+            object_pairs_hook=once_each,
         )
     except (ValueError, ArithmeticError, RecursionError) as error:
         kind = type(error).__name__
         raise OrdersUnavailable(
             f"the shop's order system answered no JSON that can be read ({kind})"
         ) from error
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("a key stands in an object twice")
-    return fields
 
 
 def _no_answer(what: str) -> NoReturn:

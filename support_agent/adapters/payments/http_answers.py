@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from support_agent.adapters.foreign_json import once_each
 from support_agent.domain.errors import PaymentOutcomeUnknown
 from support_agent.domain.money import MAX_MINOR
 from support_agent.ports.payments import GatewayRefund, GatewayStatus, PaymentRef, PaymentState
@@ -25,7 +26,7 @@ def read_object(body: bytes) -> Json:
     try:
         data = json.loads(
             body.decode("utf-8"),
-            object_pairs_hook=_once_each,
+            object_pairs_hook=once_each,
             parse_float=_refuse,
             parse_constant=_refuse,
         )
@@ -125,14 +126,6 @@ def _optional(data: Json, field: str) -> str | None:
     if not isinstance(value, str) or len(value) > LONGEST or not value.isprintable():
         raise PaymentOutcomeUnknown(f"the refund endpoint's answer has no sound {field!r}")
     return value
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of a name that stands twice each reader takes another value."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
-    return found
 
 
 def _refuse(number: str) -> NoReturn:

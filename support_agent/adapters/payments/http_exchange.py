@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from support_agent.adapters.foreign_http import TooLong, open_client, read_at_most
 from support_agent.adapters.payments.http_answers import Json, error_code, read_object
 from support_agent.adapters.payments.http_errors import meaning
 from support_agent.adapters.payments.http_signing import Signing
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     import httpx2
 
 MOST_BYTES = 1024 * 1024
-GREETING = 0.9  # the part of the time that connecting may take
 _JSON = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json", re.IGNORECASE)
 
 
@@ -51,6 +51,8 @@ class Exchange:
         try:
             async with asyncio.timeout(self._timeout_s):
                 status, told = await self._post(client, content, headers)
+        except TooLong as error:
+            raise PaymentOutcomeUnknown("the refund endpoint's answer does not end") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError) as error:
             # OSError is TimeoutError as well.
             raise PaymentOutcomeUnknown(f"no answer: {type(error).__name__}") from error
@@ -66,48 +68,24 @@ class Exchange:
             kind = answer.headers.get("content-type", "").partition(";")[0].strip()
             packed = answer.headers.get("content-encoding", "identity") != "identity"
             readable = _JSON.fullmatch(kind) is not None and not packed
-            return answer.status_code, await _limited(answer) if readable else b""
+            return answer.status_code, await read_at_most(answer, MOST_BYTES) if readable else b""
 
     @property
     def _client(self) -> "httpx2.AsyncClient":
         if self._opened is None:
             import httpx2
 
-            self._opened = httpx2.AsyncClient(
-                # The deadline is for all of a request, and not for each byte. One that ended a TLS
-                # greeting would leave its socket open: the client closes it only by itself.
-                timeout=httpx2.Timeout(None, connect=self._timeout_s * GREETING),
+            self._opened = open_client(
+                headers={"content-type": "application/json", "user-agent": "support-agent"},
+                timeout_s=self._timeout_s,
                 # A connection that idled may be closed by now, which would look like a lost answer.
                 limits=httpx2.Limits(max_keepalive_connections=0),
-                follow_redirects=False,
-                trust_env=False,  # no proxy and no password of the environment's
-                # An operator's own certificates all the same, by SSL_CERT_FILE or SSL_CERT_DIR.
-                # They take a while to read, and http:// to this machine needs none.
+                # Certificates take a while to read, and http:// to this machine needs none.
                 # A scheme may be written HTTPS; whatever is not plain is verified.
-                verify=urlsplit(self._url).scheme != "http" and httpx2.create_ssl_context(),
-                headers={
-                    "accept": "application/json",
-                    "accept-encoding": "identity",
-                    "content-type": "application/json",
-                    "user-agent": "support-agent",
-                },
+                verify=urlsplit(self._url).scheme != "http",
             )
         return self._opened
 
     async def aclose(self) -> None:
         if self._opened is not None:
             await self._opened.aclose()
-
-
-async def _limited(answer: "httpx2.Response") -> bytes:
-    """The body.
-
-    Raises:
-        PaymentOutcomeUnknown: it is longer than any answer.
-    """
-    body = bytearray()
-    async for chunk in answer.aiter_raw():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            raise PaymentOutcomeUnknown("the refund endpoint's answer does not end")
-    return bytes(body)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
+from support_agent.adapters.foreign_json import no_constant, once_each
 from support_agent.adapters.payments.stripe_amounts import from_api
 from support_agent.adapters.payments.stripe_objects import (
     KEPT,
@@ -153,24 +154,12 @@ def _header(headers: Mapping[str, str]) -> str:
 
 def _parsed(body: bytes) -> Json:
     try:
-        event = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_number)
+        event = json.loads(body.decode(), object_pairs_hook=once_each, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise EventRefused(f"the event is no JSON: {type(error).__name__}") from error
     if not isinstance(event, dict):
         _refuse("no JSON object")
     return event
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Two values of one name would let two readers see two events."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
-    return found
-
-
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
 
 
 def _moment(seconds: int) -> datetime:
