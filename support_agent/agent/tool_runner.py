@@ -37,6 +37,7 @@ from support_agent.ports.tool import (
     WriteTool,
 )
 from support_agent.services.unknown_orders import UnknownOrders
+from support_agent.services.workers import tell
 
 P = TypeVar("P")
 log = structlog.get_logger(__name__)
@@ -194,9 +195,9 @@ class ToolRunner:
         try:
             async with asyncio.timeout(timeout_s):
                 await tool.after_commit(output, context)
-        except Exception:
-            # The effect is committed; `tick` goes on with what could not be done now.
-            log.exception("tool.follow_up_failed", tool=tool.name, call_id=context.call_id)
+        except Exception as error:  # noqa: BLE001 - the effect is committed
+            # `tick` goes on with what could not be done now.
+            tell(error, "tool.follow_up_failed", tool=tool.name, call_id=context.call_id)
 
     async def follow_up_again(
         self, recorded: RecordedCall, context: CallContext, *, timeout_s: float

@@ -8,6 +8,7 @@ import structlog
 from support_agent.domain.errors import AlreadyDecided, DatabaseUnavailable
 from support_agent.domain.refunds import RefundRequest
 from support_agent.ports.storage import Database, Transaction
+from support_agent.services.workers import tell
 
 log = structlog.get_logger(__name__)
 PAGE = 100
@@ -63,6 +64,6 @@ async def _attempted(work: Work, request_id: str) -> RefundRequest | None:
         raise
     except AlreadyDecided:
         log.info("sweep.moved_meanwhile", refund_id=request_id)
-    except Exception:
-        log.exception("sweep.put_off", refund_id=request_id)
+    except Exception as error:  # noqa: BLE001 - one must not keep the others
+        tell(error, "sweep.put_off", refund_id=request_id)
     return None
