@@ -146,12 +146,16 @@ def _raised(error: BaseException | None) -> dict[str, Any]:
 def server_logged() -> Iterator[None]:
     """Within the block what uvicorn says goes to structlog, and nowhere else."""
     logger, bridge = logging.getLogger("uvicorn"), _Bridge()
-    propagates, level = logger.propagate, logger.level
+    speaker = logging.getLogger("uvicorn.error")  # whose level another server may have set
+    propagates, levels = logger.propagate, (logger.level, speaker.level)
     logger.addHandler(bridge)
     logger.propagate = False
     logger.setLevel(logging.INFO)
+    speaker.setLevel(logging.NOTSET)
     try:
         yield
     finally:
         logger.removeHandler(bridge)
-        logger.propagate, logger.level = propagates, level
+        logger.propagate = propagates
+        logger.setLevel(levels[0])
+        speaker.setLevel(levels[1])

@@ -257,7 +257,7 @@ async def test_a_key_that_somebody_changed_in_the_database_closes_what_it_has_op
             await reader.next()
         (key,) = await api.shop.read(lambda tx: tx.api_keys.of_name("web"))
         await api.shop.write(
-            lambda tx: tx.api_keys.replace(replace(key, expires_at=TODAY + timedelta(days=9_999)))
+            lambda tx: tx.api_keys.put(replace(key, expires_at=TODAY + timedelta(days=9_999)))
         )
 
         assert await reader.rest() == []

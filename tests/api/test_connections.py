@@ -67,8 +67,12 @@ async def test_one_that_is_too_many_is_let_go_and_those_that_are_served_stay(cli
     assert await eventually(client.answer) == b"HTTP/1.1 404 Not Found"
 
 
-def test_what_the_server_says_is_in_our_log_and_nowhere_else(capsys):
+@pytest.mark.parametrize("before", [logging.NOTSET, logging.ERROR])
+def test_what_the_server_says_is_in_our_log_and_nowhere_else(capsys, before):
+    """Also where another server of this process was told to say less."""
     logger = logging.getLogger("uvicorn.error")
+    was = logger.level
+    logger.setLevel(before)
     with structlog.testing.capture_logs() as told, server_logged():
         logger.info("Shutting down")
         logger.warning("Invalid HTTP request received.")
@@ -80,3 +84,5 @@ def test_what_the_server_says_is_in_our_log_and_nowhere_else(capsys):
     assert levels == [said, said, failed, said]
     assert capsys.readouterr() == ("", "")
     assert not logging.getLogger("uvicorn").handlers
+    assert logger.level == before
+    logger.setLevel(was)

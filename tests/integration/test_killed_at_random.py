@@ -240,7 +240,8 @@ async def said_and_heard(talk: Talk, url: str) -> None:
     """Each message once, each event once, in order; each run began and ended for its readers."""
     talk.over.set()
     assert talk.reading is not None
-    await talk.reading
+    async with asyncio.timeout(STORM_S):  # one that hears the same again and again never ends
+        await talk.reading
     messages = await talk.messages()
     assert [one["seq"] for one in messages] == list(range(1, len(messages) + 1))
     said = [(one["seq"], one["text"]) for one in messages if one["author"] == "customer"]
