@@ -57,12 +57,14 @@ def readiness(container: Container) -> Probe[None]:
     return Probe(look)
 
 
+@router.head("/healthz", include_in_schema=False)  # some monitors ask no more
 @router.get("/healthz")
 async def get_health() -> Health:
     """The process is alive. Nothing else is looked at."""
     return Health(status="alive")
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get(
     "/readyz",
     responses={

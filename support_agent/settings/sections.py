@@ -1,5 +1,6 @@
 """The groups of settings, each with its defaults."""
 
+import ipaddress
 import re
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -103,11 +104,34 @@ class ApiSettings(Section):
     public_metrics: bool = False  # /metrics without a key, where only the inside can reach it
 
 
+_INSIDE = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9-]+)*", re.IGNORECASE)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 class WebhooksSettings(Section):
     """Events that we send."""
 
     private_targets: str = ""  # hosts that may be private or loopback, with commas
     timeout_seconds: Seconds = 15.0
+
+    @field_validator("private_targets")
+    @classmethod
+    def _only_hosts(cls, value: str) -> str:
+        """What no host can be would be compared with hosts, and never be one."""
+        for entry in filter(None, (part.strip() for part in value.split(","))):
+            if not _INSIDE.fullmatch(entry) and not _is_number(entry):
+                raise ValueError(
+                    f"{entry!r} is no host; write backend.internal,127.0.0.1,::1 without a port, "
+                    "brackets or a dot at the end"
+                )
+        return value
 
     @property
     def private_hosts(self) -> frozenset[str]:

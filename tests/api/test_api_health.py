@@ -24,6 +24,13 @@ async def test_a_shop_that_is_set_up_is_ready(api):
     assert (response.status_code, response.json()) == (200, {"status": "ready"})
 
 
+async def test_some_monitors_ask_for_the_head_alone(api):
+    for path in ("/healthz", "/readyz"):
+        response = await api.client.head(path)
+
+        assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+
+
 async def test_without_a_policy_it_is_alive_and_not_ready(tmp_path: Path):
     async with opened_api(make_database(tmp_path / "empty.db")) as api:
         assert (await api.client.get("/healthz")).status_code == 200
