@@ -29,7 +29,11 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def plain_logging() -> Iterator[None]:
-    """A command sets logging up for the stderr of its test, which is closed when that is over."""
+    """A command sets logging up for the stderr of its test, which is closed when that is over.
+
+    Before it as well: what a module's fixtures open and close is set up between its tests.
+    """
+    structlog.reset_defaults()
     yield
     structlog.reset_defaults()
 
